@@ -1,0 +1,1 @@
+"""Midstream: a streaming database in SQL on Apache Spark."""
