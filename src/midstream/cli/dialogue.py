@@ -1,0 +1,83 @@
+"""One statement at a time against one session: run it, print what it gave, remember where we stand.
+
+The interactive shell, `midstream run` and `midstream sql` are all dialogues; they differ in where the text comes
+from, in how rows are printed, and in whether an error ends them.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from typing import Literal
+
+from midstream.api import Database, Result
+from midstream.cli import formats
+from midstream.cli.screen import Screen
+from midstream.errors import Cancelled, Error
+
+Transaction = Literal["none", "open", "failed"]
+
+
+class Dialogue:
+    """A session with a screen; `transaction` is what the prompt shows."""
+
+    def __init__(self, db: Database, screen: Screen, format: formats.Format = "table", page: bool = False) -> None:
+        self.db = db
+        self.session = db.session()
+        self.screen = screen
+        self.format = format
+        self.page = page
+        self.timing = False
+        self.transaction: Transaction = "none"
+        self.last_query = ""
+        self.schema_changed: Callable[[], None] = lambda: None
+
+    def run(self, sql: str) -> None:
+        """Runs one statement and prints its result; raises the database's errors."""
+        started_at = time.monotonic()
+        result = self._answer(sql)
+        seconds = time.monotonic() - started_at
+        self._note(result)
+        self._print(result)
+        if result.columns:
+            self.last_query = sql
+        if self.timing:
+            self.screen.say(f"Time: {seconds * 1000:,.1f} ms", style="dim")
+
+    def _answer(self, sql: str) -> Result:
+        """Ctrl-C stops the statement and nothing else, however the interruption reaches us."""
+        try:
+            with self.screen.progress(self.db.progress):
+                return self.session.sql(sql)
+        except Error:
+            self._note_failure()
+            raise
+        except KeyboardInterrupt:
+            self._note_failure()
+            raise Cancelled("the statement was cancelled") from None
+
+    def _note(self, result: Result) -> None:
+        verb = result.status.partition(" ")[0]
+        if verb == "BEGIN":
+            self.transaction = "open"
+        elif verb in ("COMMIT", "ROLLBACK"):
+            self.transaction = "none"
+        if verb in ("CREATE", "ALTER", "DROP", "ROLLBACK"):
+            self.schema_changed()
+
+    def _note_failure(self) -> None:
+        if self.transaction == "open":
+            self.transaction = "failed"
+
+    def _print(self, result: Result) -> None:
+        if self.format == "table":
+            self.screen.show_result(result, self.page)
+        elif not result.columns:
+            self.screen.errors.print(result.status)
+        else:
+            _WRITERS[self.format](result, sys.stdout.buffer)
+            sys.stdout.buffer.flush()
+
+
+_WRITERS = {"csv": formats.write_csv, "json": formats.write_json, "arrow": formats.write_arrow}
