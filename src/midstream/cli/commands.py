@@ -13,7 +13,7 @@ from pathlib import Path
 
 from midstream.cli.dialogue import Dialogue
 from midstream.cli.script import Entry, split
-from midstream.errors import Error, InvalidParameter, SqlSyntaxError, StorageError
+from midstream.errors import Cancelled, Error, InvalidParameter, SqlSyntaxError, StorageError
 
 
 class Quit(Exception):  # noqa: N818
@@ -24,7 +24,7 @@ Command = Callable[[Dialogue, str], None]
 
 
 class Failed(Exception):  # noqa: N818
-    """An entry of a script failed: the database's error, the entry's text, and its place, such as `load.sql:12: `."""
+    """An entry of a script failed: the database's error, the SQL that it is about, and its place (`load.sql:12: `)."""
 
     def __init__(self, error: Error, sql: str, place: str) -> None:
         super().__init__(place + error.message)
@@ -40,7 +40,8 @@ def run_script(dialogue: Dialogue, text: str, name: str = "") -> None:
         try:
             run_entry(dialogue, entry)
         except Error as error:
-            raise Failed(error, entry.text, f"{name}:{_line(entry, error)}: " if name else "") from None
+            sql = error.sql or ("" if entry.is_command else entry.text)
+            raise Failed(error, sql, f"{name}:{_line(entry, error)}: " if name else "") from None
 
 
 def run_entry(dialogue: Dialogue, entry: Entry) -> None:
@@ -81,7 +82,7 @@ def watch(dialogue: Dialogue, argument: str) -> None:
         raise InvalidParameter("there is no query to watch yet", hint="Run a SELECT first.")
     page, dialogue.page = dialogue.page, False
     try:
-        with contextlib.suppress(KeyboardInterrupt):
+        with contextlib.suppress(KeyboardInterrupt, Cancelled):
             while True:
                 dialogue.screen.say(f"{datetime.now():%H:%M:%S} (every {seconds:g} s, Ctrl-C ends)", style="dim")
                 dialogue.run(query)

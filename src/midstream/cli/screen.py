@@ -43,7 +43,7 @@ class Job(Protocol):
 
 
 class Screen:
-    """Where a dialogue prints. `rows_to_pager` is off for what should scroll by, as in \\watch."""
+    """Where a dialogue prints: rows and statuses to one console, errors and progress to the other."""
 
     def __init__(self, output: Console | None = None, errors: Console | None = None) -> None:
         self.output = output or Console(highlight=False)
@@ -142,7 +142,7 @@ def _width(cell: str) -> int:
 
 
 def _table(result: Result, rows: Sequence[Sequence[object]]) -> Table:
-    table = Table(box=box.ROUNDED, header_style="bold", border_style="dim", row_styles=["", ""])
+    table = Table(box=box.ROUNDED, header_style="bold", border_style="dim")
     for name, type in zip(result.columns, result.types, strict=True):
         table.add_column(Text(name), justify="right" if _is_number(type) else "left", overflow="fold")
     for row in rows:
@@ -180,7 +180,7 @@ def _draw(progress: Progress, bars: dict[str, TaskID], jobs: Sequence[Job]) -> N
         progress.remove_task(bars.pop(key))
     for key, job in running.items():
         if key not in bars:
-            bars[key] = progress.add_task(job.label or "running", total=None)
+            bars[key] = progress.add_task(job.label or "running", total=job.tasks)
         progress.update(bars[key], completed=job.tasks_done, total=job.tasks)
 
 
