@@ -1,7 +1,7 @@
 """What all tests share: one database for the whole run, empty for each test, and a session on each kernel.
 
 A test that needs a folder of its own takes `tmp_path` and connects itself; Spark is started once a process, so
-that is cheap. Tests marked `long` run only when asked for: `pytest -m long`.
+that is cheap.
 """
 
 from __future__ import annotations
@@ -21,18 +21,14 @@ KERNELS = ("duckdb", "spark")
 _numbers = itertools.count()
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "long: takes minutes; runs with -m long")
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if config.option.markexpr:
-        return
-    kept = [item for item in items if item.get_closest_marker("long") is None]
-    left_out = [item for item in items if item.get_closest_marker("long") is not None]
-    if left_out:
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = kept
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks what needs Spark or PostgreSQL by the fixtures that it takes."""
+    for item in items:
+        taken = getattr(item, "fixturenames", ())
+        if "database" in taken:
+            item.add_marker("spark")
+        if "postgres_dsn" in taken:
+            item.add_marker("postgres")
 
 
 @pytest.fixture(scope="session")

@@ -17,9 +17,10 @@ from typing import Any
 FOLDER = Path(__file__).parent
 sys.path[:0] = [str(FOLDER), str(FOLDER.parent)]
 
-from conftest import PostgresSessions  # noqa: E402
 from script import Block, Run, Runner, read_script, write_script  # noqa: E402
 from test_scripts import OURS, STANDARD, MidstreamSessions  # noqa: E402
+
+from conftest import PostgresSessions  # noqa: E402
 
 
 def main() -> None:

@@ -164,7 +164,9 @@ class Runner:
             if sqlstate is None:
                 raise
             if sqlstate not in block.options[0].split("/"):
-                raise Mismatch(f"line {block.line}: {block.sql}\n  {sqlstate}, not {block.options[0]}: {error}") from error
+                raise Mismatch(
+                    f"line {block.line}: {block.sql}\n  {sqlstate}, not {block.options[0]}: {error}"
+                ) from error
             words = " ".join(block.options[1:])
             if self.exact and words and words not in str(error):
                 raise Mismatch(f"line {block.line}: {block.sql}\n  no words {words!r} in: {error}") from error
@@ -186,10 +188,8 @@ class Runner:
             wanted, rows = sorted(wanted, key=_row_key), sorted(rows, key=_row_key)
         same = len(wanted) == len(rows) and all(self._same_row(*pair) for pair in zip(wanted, rows, strict=True))
         if not same or (self.exact and wanted_head != got_head):
-            raise Mismatch(
-                f"line {block.line}: {block.sql}\n"
-                f"  expected:\n    " + "\n    ".join(wanted_head + wanted) + "\n  got:\n    " + "\n    ".join(got_head + rows)
-            )
+            expected, answered = "\n    ".join(wanted_head + wanted), "\n    ".join(got_head + rows)
+            raise Mismatch(f"line {block.line}: {block.sql}\n  expected:\n    {expected}\n  got:\n    {answered}")
 
     def _same_row(self, wanted: str, got: str) -> bool:
         if wanted == got:
