@@ -1,0 +1,6 @@
+"""Spark: the only package that imports pyspark. It runs pieces of SQL as Spark jobs, on either kernel.
+
+`engine` is what the database sees; `session` starts Spark and stops it; `lanes` are the threads that talk to the
+JVM; `kernel` runs DuckDB inside a task (`duckdb_inputs` and `duckdb_connection` serve it); `spark_sql` runs the
+same as Spark SQL; `written` describes Parquet files that were written; `errors` gives every failure our name.
+"""

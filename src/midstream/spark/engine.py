@@ -1,0 +1,265 @@
+"""The engine on Spark: pieces of SQL as Spark jobs, on the DuckDB kernel or as Spark SQL.
+
+Spark starts in the background when the engine is made; only a job waits for it. A job is a call on a lane,
+and the caller's thread stays free to be interrupted. What a failed or cancelled job wrote is removed.
+
+    engine = SparkEngine("shop.db/work")
+    [answer] = engine.run("duckdb", [Piece("SELECT 1 AS n")])
+    engine.close()
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import pickle
+import shutil
+import threading
+import uuid
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar, cast
+
+from midstream.errors import Closed, Error, InternalError
+from midstream.maintenance.engine import Answer, Cancellation, Kernel, Piece, Progress
+from midstream.spark.errors import from_spark
+from midstream.spark.kernel import IN_A_FILE, PROPERTY, Reply, Work, cancel_file, load, run_tasks
+from midstream.spark.lanes import Job, Lane, Lanes
+from midstream.spark.resources import Resources
+from midstream.spark.session import Lease, require_java, session_settings, start_session
+from midstream.spark.spark_sql import defined_inputs, run_spark_sql, size_shuffles
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Answered = TypeVar("Answered")
+_LARGEST_PROPERTY = 32_000
+"""Bytes of work that travel as a property of the job; more goes through a file."""
+
+
+class SparkEngine:
+    """Runs pieces on Spark. Thread-safe."""
+
+    def __init__(
+        self,
+        work_folder: str | Path,
+        *,
+        master: str | None = None,
+        spark: SparkSession | None = None,
+        cores: int | None = None,
+        memory: int | str | None = None,
+    ) -> None:
+        if spark is None:
+            require_java()
+        self._resources = Resources.of(cores, memory)
+        self._master = master
+        self._given = spark
+        self._work = _fresh_folder(Path(work_folder))
+        self._closed = False
+        self._lease: Future[Lease] = Future()
+        self._lanes = Lanes(self._new_session)
+        threading.Thread(target=self._start, name="midstream-spark-start", daemon=True).start()
+
+    @property
+    def cores(self) -> int:
+        return self._resources.cores
+
+    def run(
+        self,
+        kernel: Kernel,
+        pieces: Sequence[Piece],
+        *,
+        label: str = "",
+        cancellation: Cancellation | None = None,
+    ) -> list[Answer]:
+        if not pieces:
+            return []
+        if kernel == "duckdb":
+            return self._run_duckdb(pieces, label, cancellation)
+        if len(pieces) != 1:
+            raise InternalError("the Spark kernel takes one piece")
+        return [self._run_spark(pieces[0], label, cancellation)]
+
+    def data_frame(self, piece: Piece) -> object:
+        def make(lane: Lane) -> DataFrame:
+            size_shuffles(lane.spark, piece, self.cores)
+            with defined_inputs(lane.spark, piece, self._work):
+                return lane.spark.sql(piece.sql)
+
+        return self._call(make, Job())
+
+    def save_data_frame(self, frame: object, folder: str) -> tuple[str, ...]:
+        job = Job("write a DataFrame")
+        apart = Path(folder) / f".{job.id}"
+
+        def save(lane: Lane) -> tuple[str, ...]:
+            try:
+                cast("DataFrame", frame).write.parquet(str(apart))
+                return _moved_in(apart, Path(folder), job.id)
+            finally:
+                shutil.rmtree(apart, ignore_errors=True)
+
+        return self._call(save, job)
+
+    def progress(self) -> Sequence[Progress]:
+        if not self._lease.done() or self._lease.exception() is not None:
+            return []
+        tracker = self._lease.result().spark.sparkContext.statusTracker()
+        return [_progress(tracker, job) for job in self._lanes.running]
+
+    def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        self._lanes.close()
+        with contextlib.suppress(Error):
+            self._lease.result().release()
+        shutil.rmtree(self._work, ignore_errors=True)
+
+    # --- start ------------------------------------------------------------------------------------
+
+    def _start(self) -> None:
+        try:
+            lease = start_session(
+                master=self._master, given=self._given, resources=self._resources, work_folder=str(self._work)
+            )
+        except BaseException as failure:  # noqa: BLE001
+            self._lease.set_exception(from_spark(failure))
+            return
+        self._lease.set_result(lease)
+        self._warm_up()
+
+    def _warm_up(self) -> None:
+        """The first Python worker and the first plan cost seconds: they are paid before anybody waits."""
+        with contextlib.suppress(Error):
+            self.run("duckdb", [Piece("SELECT 1 AS n")] * self.cores, label="warm up")
+
+    def _new_session(self) -> SparkSession:
+        session = self._lease.result().spark.newSession()
+        for name, value in session_settings(self._resources).items():
+            session.conf.set(name, value)
+        return session
+
+    # --- jobs -------------------------------------------------------------------------------------
+
+    def _call(self, work: Callable[[Lane], Answered], job: Job, cancellation: Cancellation | None = None) -> Answered:
+        if self._closed:
+            raise Closed("the database is closed")
+        try:
+            self._lease.result()
+            return self._lanes.call(work, job, cancellation)
+        except Error:
+            raise
+        except Exception as failure:
+            raise from_spark(failure) from failure
+
+    def _run_duckdb(self, pieces: Sequence[Piece], label: str, cancellation: Cancellation | None) -> list[Answer]:
+        name = uuid.uuid4().hex
+        stop = Path(cancel_file(str(self._work), name))
+        work = Work(
+            name,
+            str(self._work),
+            tuple(pickle.dumps(piece, protocol=5) for piece in pieces),
+            threads=self.cores if len(pieces) == 1 else 1,
+            memory=self._resources.kernel_memory(len(pieces)),
+        )
+        job = Job(label, name, on_cancel=stop.touch)
+        try:
+            replies = self._call(lambda lane: _replies(lane, work), job, cancellation)
+            return _answers(replies, pieces, work)
+        except BaseException:
+            _remove_outputs(pieces, name)
+            raise
+        finally:
+            _remove_leftovers(self._work, name)
+
+    def _run_spark(self, piece: Piece, label: str, cancellation: Cancellation | None) -> Answer:
+        job = Job(label)
+        try:
+            return self._call(
+                lambda lane: run_spark_sql(lane.spark, piece, self.cores, self._work, job.id), job, cancellation
+            )
+        except BaseException:
+            _remove_outputs([piece], job.id)
+            raise
+
+
+def _replies(lane: Lane, work: Work) -> list[Reply]:
+    """The job itself: a kept DataFrame, whose tasks find their work in a property of the job."""
+    tasks = len(work.pieces)
+    if tasks not in lane.frames:
+        lane.frames[tasks] = lane.spark.range(0, tasks, 1, tasks).mapInArrow(run_tasks, "task int, result binary")
+    context = lane.spark.sparkContext
+    context.setLocalProperty(PROPERTY, _as_property(work))
+    try:
+        rows = lane.frames[tasks].toArrow()
+    finally:
+        context.setLocalProperty(PROPERTY, "")
+    replies = {task: pickle.loads(packed) for task, packed in zip(*rows.to_pydict().values(), strict=True)}
+    return [replies[task] for task in range(tasks)]
+
+
+def _as_property(work: Work) -> str:
+    packed = work.pack()
+    if len(packed) <= _LARGEST_PROPERTY:
+        return base64.b64encode(packed).decode()
+    path = Path(work.folder) / f"{work.job}.work"
+    path.write_bytes(packed)
+    return IN_A_FILE + str(path)
+
+
+def _answers(replies: Sequence[Reply], pieces: Sequence[Piece], work: Work) -> list[Answer]:
+    for reply in replies:
+        if reply.error is not None:
+            raise reply.error
+    if any(reply.attempt > 0 for reply in replies):
+        _remove_outputs(pieces, work.job, keep={file.path for reply in replies for file in reply.files})
+    return [
+        Answer(
+            None if reply.table is None else load(reply.table),
+            reply.files,
+            {name: load(stored) for name, stored in reply.checks.items()},
+        )
+        for reply in replies
+    ]
+
+
+def _remove_outputs(pieces: Sequence[Piece], job: str, keep: set[str] | frozenset[str] = frozenset()) -> None:
+    """Files of attempts that do not count."""
+    for folder in {piece.output.folder for piece in pieces if piece.output is not None}:
+        for path in Path(folder).glob(f"{job}-*"):
+            if str(path) not in keep:
+                path.unlink(missing_ok=True)
+
+
+def _remove_leftovers(folder: Path, job: str) -> None:
+    for path in folder.glob(f"{job}*"):
+        path.unlink(missing_ok=True)
+
+
+def _moved_in(apart: Path, folder: Path, job: str) -> tuple[str, ...]:
+    moved: list[str] = []
+    for number, path in enumerate(sorted(apart.glob("*.parquet"))):
+        target = folder / f"{job}-{number}-0.parquet"
+        path.rename(target)
+        moved.append(str(target))
+    return tuple(moved)
+
+
+def _progress(tracker: object, job: Job) -> Progress:
+    done = tasks = 0
+    for job_id in tracker.getJobIdsForGroup(job.id):  # type: ignore[attr-defined]
+        info = tracker.getJobInfo(job_id)  # type: ignore[attr-defined]
+        for stage_id in info.stageIds if info else ():
+            stage = tracker.getStageInfo(stage_id)  # type: ignore[attr-defined]
+            if stage:
+                done, tasks = done + stage.numCompletedTasks, tasks + stage.numTasks
+    return Progress(job.label, done, tasks)
+
+
+def _fresh_folder(folder: Path) -> Path:
+    """What an earlier process left behind is nobody's."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    return folder.resolve()

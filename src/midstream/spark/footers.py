@@ -1,0 +1,59 @@
+"""What a Parquet file says of itself, read once per worker: its columns and where its row groups begin.
+
+Remembered by path, size and time of change, since a user's file may be written again; bounded.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from functools import lru_cache
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from midstream.spark.errors import bad_parquet, from_file_system
+
+_REMEMBERED = 20_000
+
+
+@dataclass(frozen=True)
+class Footer:
+    columns: tuple[tuple[str, pa.DataType], ...]
+    group_starts: tuple[int, ...]
+    """The first row of each row group, and the number of rows at the end."""
+
+    def row_ranges(self, groups: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
+        """Half-open ranges of row numbers, with neighbouring groups joined.
+
+        >>> Footer((), (0, 10, 20, 30)).row_ranges((0, 2, 1))
+        ((0, 30),)
+        """
+        ranges: list[tuple[int, int]] = []
+        for group in sorted(set(groups)):
+            start, end = self.group_starts[group], self.group_starts[group + 1]
+            if ranges and ranges[-1][1] == start:
+                start = ranges.pop()[0]
+            ranges.append((start, end))
+        return tuple(ranges)
+
+
+def footer_of(path: str) -> Footer:
+    try:
+        seen = os.stat(path)
+    except OSError as failure:
+        raise from_file_system(failure) from failure
+    return _read(path, seen.st_size, seen.st_mtime_ns)
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _read(path: str, size: int, changed_at: int) -> Footer:
+    try:
+        metadata = pq.read_metadata(path)
+        schema = metadata.schema.to_arrow_schema()
+    except (pa.ArrowException, OSError) as failure:
+        raise bad_parquet(path, failure) from failure
+    starts = [0]
+    for group in range(metadata.num_row_groups):
+        starts.append(starts[-1] + metadata.row_group(group).num_rows)
+    return Footer(tuple((field.name, field.type) for field in schema), tuple(starts))

@@ -1,0 +1,269 @@
+"""The DuckDB kernel: what runs inside a Spark task.
+
+Spark hands a task its number and, as a property of the job, where the work is; the task answers with one
+row. What goes wrong in the SQL comes back as data, so that Spark does not try it again; only a lost process
+is tried again, and then under a new attempt number, which is part of the name of every file it writes.
+
+    for batch in run_tasks(batches): ...        # inside mapInArrow
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import os
+import pickle
+import threading
+import traceback
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+
+from midstream.errors import Error, InternalError
+from midstream.maintenance.engine import Files, Piece, Rows, WriteParquet, WrittenFile
+from midstream.spark import duckdb_connection
+from midstream.spark.duckdb_inputs import empty_select, from_interval, quote_name, quote_text, select_files
+from midstream.spark.errors import from_task
+from midstream.spark.physical import duckdb_type, plain_table
+from midstream.spark.written import describe
+from midstream.types import Type
+
+PROPERTY = "midstream.job"
+"""The property of a Spark job that says what its tasks do."""
+IN_A_FILE = "file:"
+INLINE_BYTES = 1 << 20
+"""Larger results go through a file, which costs a fifth of the way through the JVM."""
+ROW_GROUP_ROWS = 122_880
+_BATCH_ROWS = 65_536
+_CANCEL_POLL_SECONDS = 0.1
+
+
+@dataclass(frozen=True)
+class Work:
+    """All that the tasks of one job need, in a form that travels."""
+
+    job: str
+    folder: str
+    """A folder that the driver and all workers see, for results and spilled data."""
+    pieces: tuple[bytes, ...]
+    threads: int
+    memory: int
+
+    def pack(self) -> bytes:
+        return pickle.dumps(self, protocol=5)
+
+    @property
+    def cancel_file(self) -> str:
+        return cancel_file(self.folder, self.job)
+
+
+def cancel_file(folder: str, job: str) -> str:
+    return os.path.join(folder, f"{job}.cancel")
+
+
+@dataclass(frozen=True)
+class Stored:
+    """An Arrow stream, in the answer itself or in a file that the driver reads and removes."""
+
+    data: bytes = b""
+    path: str | None = None
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What a task answers: an answer whose tables travel as Arrow streams, or what went wrong."""
+
+    attempt: int = 0
+    table: Stored | None = None
+    files: tuple[WrittenFile, ...] = ()
+    checks: dict[str, Stored] = field(default_factory=dict)
+    error: Error | None = None
+
+
+def run_tasks(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The function of `mapInArrow`: one row in for each task, one row out."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    if context is None:
+        raise InternalError("the DuckDB kernel runs only inside a Spark task")
+    work = read_work(context.getLocalProperty(PROPERTY))
+    for batch in batches:
+        for task in batch.column(0).to_pylist():
+            reply = run_piece(work, task, context.attemptNumber())
+            yield _row(task, reply)
+
+
+def read_work(text: str | None) -> Work:
+    if text is None:
+        raise InternalError("a task was started without work")
+    if text.startswith(IN_A_FILE):
+        packed = Path(text.removeprefix(IN_A_FILE)).read_bytes()
+    else:
+        packed = base64.b64decode(text)
+    work: Work = pickle.loads(packed)
+    return work
+
+
+def run_piece(work: Work, task: int, attempt: int) -> Reply:
+    try:
+        piece: Piece = pickle.loads(work.pieces[task])
+        connection = duckdb_connection.connect(work.threads, work.memory, work.folder)
+        try:
+            with _interrupted_by(work.cancel_file, connection):
+                return _Run(connection, piece, Path(work.folder), f"{work.job}-{task}-{attempt}", attempt).reply()
+        finally:
+            connection.close()
+    except Exception as failure:
+        return Reply(attempt, error=_named(failure))
+
+
+def _named(failure: Exception) -> Error:
+    error = from_task(failure)
+    if isinstance(error, InternalError):
+        error.detail = "\n".join(filter(None, [error.detail, "".join(traceback.format_exception(failure))]))
+    return error
+
+
+@contextlib.contextmanager
+def _interrupted_by(path: str, connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
+    """Stops the query when the driver leaves a file: Spark itself only ends the worker, seconds later."""
+    done = threading.Event()
+
+    def watch() -> None:
+        while not done.wait(_CANCEL_POLL_SECONDS):
+            if os.path.exists(path):
+                connection.interrupt()
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        done.set()
+        watcher.join()
+
+
+@dataclass
+class _Run:
+    """One attempt at one piece."""
+
+    connection: duckdb.DuckDBPyConnection
+    piece: Piece
+    folder: Path
+    name: str
+    attempt: int
+    results: int = 0
+
+    def reply(self) -> Reply:
+        self._define_inputs()
+        if self.piece.output is None:
+            return Reply(self.attempt, table=self._store(self.piece.sql), checks=self._checks())
+        files = write_parquet(self.connection, self.piece.sql, self.piece.output, self.name)
+        try:
+            self._define("output", select_written(files, self.piece.output.columns))
+            return Reply(self.attempt, files=files, checks=self._checks())
+        except BaseException:
+            for file in files:
+                os.unlink(file.path)
+            raise
+
+    def _define_inputs(self) -> None:
+        for name, given in self.piece.inputs.items():
+            match given:
+                case Files():
+                    self._define(name, select_files(given))
+                case Rows(table):
+                    self.connection.register(name, table)
+        for name, sql in self.piece.views:
+            self._define(name, sql)
+
+    def _define(self, name: str, sql: str) -> None:
+        self.connection.execute(f"CREATE TEMP VIEW {quote_name(name)} AS {sql}")
+
+    def _checks(self) -> dict[str, Stored]:
+        return {name: self._store(sql) for name, sql in self.piece.checks}
+
+    def _store(self, sql: str) -> Stored:
+        self.results += 1
+        path = self.folder / f"{self.name}-{self.results}.arrow"
+        return store(duckdb_connection.run_one_select(self.connection, sql).to_arrow_reader(_BATCH_ROWS), path)
+
+
+def store(reader: pa.RecordBatchReader, path: Path) -> Stored:
+    """Keeps a small result in memory and streams a larger one into a file."""
+    batches: list[pa.RecordBatch] = []
+    size = 0
+    for batch in reader:
+        batches.append(batch)
+        size += batch.nbytes
+        if size > INLINE_BYTES:
+            with pa.OSFile(str(path), "wb") as file:
+                _write_stream(file, reader.schema, batches, reader)
+            return Stored(path=str(path))
+    sink = pa.BufferOutputStream()
+    _write_stream(sink, reader.schema, batches, ())
+    return Stored(sink.getvalue().to_pybytes())
+
+
+def _write_stream(sink: pa.NativeFile, schema: pa.Schema, *parts: object) -> None:
+    with pa.ipc.new_stream(sink, schema) as writer:
+        for part in parts:
+            for batch in part:  # type: ignore[attr-defined]
+                writer.write_batch(batch)
+
+
+def load(stored: Stored) -> pa.Table:
+    """The table of a result. One in a file is mapped, not read, and its file goes when nobody looks at it."""
+    if stored.path is None:
+        return plain_table(pa.ipc.open_stream(stored.data).read_all())
+    table = pa.ipc.open_stream(pa.memory_map(stored.path)).read_all()
+    os.unlink(stored.path)
+    return plain_table(table)
+
+
+# --- output -----------------------------------------------------------------------------------------
+
+
+def write_parquet(
+    connection: duckdb.DuckDBPyConnection, sql: str, output: WriteParquet, name: str
+) -> tuple[WrittenFile, ...]:
+    """Writes the rows of a SELECT as Parquet files whose columns have exactly their declared types."""
+    relation = duckdb_connection.run_one_select(connection, sql)
+    columns = [_stored(source, *column) for source, column in zip(relation.columns, output.columns, strict=True)]
+    groups = max(1, output.rows_per_file // ROW_GROUP_ROWS)
+    written = connection.execute(
+        f"COPY (SELECT {', '.join(columns)} FROM ({sql})) TO {quote_text(output.folder)} "
+        f"(FORMAT parquet, COMPRESSION snappy, FILENAME_PATTERN {quote_text(name + '-{i}')}, OVERWRITE_OR_IGNORE, "
+        f"ROW_GROUP_SIZE {ROW_GROUP_ROWS}, ROW_GROUPS_PER_FILE {groups}, RETURN_FILES)"
+    ).fetchall()
+    files = [describe(str(path), output.columns) for path in written[0][1]]
+    for file in files:
+        if file.rows == 0:
+            os.unlink(file.path)
+    return tuple(file for file in files if file.rows > 0)
+
+
+def _stored(source: str, name: str, type_: Type) -> str:
+    value = f"CAST({quote_name(source)} AS {duckdb_type(type_)})"
+    if type_.name == "interval":
+        value = from_interval(value)
+    elif type_.element is not None and type_.element.name == "interval":
+        value = f"list_transform({value}, lambda x: {from_interval('x')})"
+    return f"{value} AS {quote_name(name)}"
+
+
+def select_written(files: tuple[WrittenFile, ...], columns: tuple[tuple[str, Type], ...]) -> str:
+    from midstream.maintenance.engine import FileColumn
+
+    if not files:
+        return empty_select(columns)
+    return select_files(Files(tuple(f.path for f in files), tuple(FileColumn(*column) for column in columns)))
+
+
+def _row(task: int, reply: Reply) -> pa.RecordBatch:
+    packed = pickle.dumps(reply, protocol=5)
+    return pa.RecordBatch.from_arrays([pa.array([task], pa.int32()), pa.array([packed], pa.binary())], ["task", "result"])

@@ -1,0 +1,215 @@
+"""The Spark kernel: a piece as Spark SQL over the same files, spread by Spark itself.
+
+Inputs are temporary views of the lane's session; analysis is eager, so they can go as soon as the
+DataFrame is made. Shuffles are sized by the bytes of the inputs.
+
+    with defined_inputs(spark, piece) as names: frame = spark.sql(piece.sql)
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from midstream.errors import Unsupported
+from midstream.maintenance.engine import Answer, FileColumn, Files, Piece, Rows, WriteParquet, WrittenFile
+from midstream.spark.footers import footer_of
+from midstream.spark.physical import plain_table, spark_type
+from midstream.spark.written import describe
+from midstream.types import Type
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_BYTES_PER_PARTITION = 64 << 20
+_PATH, _ROW = "__midstream_path", "__midstream_row"
+"""Names of columns that exist only while an input is put together."""
+
+
+def run_spark_sql(spark: SparkSession, piece: Piece, cores: int, work_folder: Path, job: str) -> Answer:
+    size_shuffles(spark, piece, cores)
+    with defined_inputs(spark, piece, work_folder):
+        frame = spark.sql(piece.sql)
+        if piece.output is None:
+            table, files = plain_table(frame.toArrow()), ()
+        else:
+            table, files = None, write_frame(frame, piece.output, job)
+            output = Files(tuple(f.path for f in files), tuple(FileColumn(*column) for column in piece.output.columns))
+            spark_input(spark, output, work_folder).createOrReplaceTempView("`output`")
+        checks = {name: plain_table(spark.sql(sql).toArrow()) for name, sql in piece.checks}
+    return Answer(table, files, checks)
+
+
+def size_shuffles(spark: SparkSession, piece: Piece, cores: int) -> None:
+    """Few partitions for little data; for much, more, and Spark adapts the plan while it runs."""
+    size = sum(given.bytes for given in piece.inputs.values() if isinstance(given, Files))
+    is_large = size > cores * _BYTES_PER_PARTITION
+    spark.conf.set("spark.sql.shuffle.partitions", str(max(2, cores, size // _BYTES_PER_PARTITION)))
+    spark.conf.set("spark.sql.adaptive.enabled", "true" if is_large else "false")
+
+
+@contextmanager
+def defined_inputs(spark: SparkSession, piece: Piece, work_folder: Path) -> Iterator[None]:
+    """The names that a piece's SQL uses, as temporary views."""
+    try:
+        for name, given in piece.inputs.items():
+            frame = spark_rows(spark, given, work_folder) if isinstance(given, Rows) else spark_input(spark, given, work_folder)
+            frame.createOrReplaceTempView(quote_name(name))
+        for name, sql in piece.views:
+            spark.sql(sql).createOrReplaceTempView(quote_name(name))
+        yield
+    finally:
+        for name in [*piece.inputs, *(name for name, _ in piece.views), "output"]:
+            spark.catalog.dropTempView(name)
+
+
+def quote_name(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+# --- inputs -----------------------------------------------------------------------------------------
+
+
+def spark_rows(spark: SparkSession, rows: Rows, work_folder: Path) -> DataFrame:
+    """The driver's rows, through a Parquet file: the way that Spark reads fastest."""
+    path = work_folder / f"rows-{uuid.uuid4().hex}.parquet"
+    pq.write_table(stored_table(rows.table), path, compression="none")
+    return spark.read.parquet(str(path))
+
+
+def stored_table(table: pa.Table) -> pa.Table:
+    """Spark reads neither Arrow's intervals nor a column of no type."""
+    return pa.table([_storable(column) for column in table.columns], names=table.column_names)
+
+
+def _storable(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    if pa.types.is_null(column.type):
+        return column.cast(pa.string())
+    if column.type != pa.month_day_nano_interval():
+        return column
+    values = [
+        None if v is None else {"months": v.months, "days": v.days, "microseconds": v.nanoseconds // 1000}
+        for v in column.to_pylist()
+    ]
+    from midstream.spark.physical import STORED_INTERVAL
+
+    return pa.chunked_array([pa.array(values, STORED_INTERVAL)])
+
+
+def spark_input(spark: SparkSession, files: Files, work_folder: Path) -> DataFrame:
+    if files.format != "parquet":
+        raise Unsupported(f"the Spark kernel reads no {files.format} files", hint="SET kernel = 'duckdb'")
+    if not files.paths:
+        return _empty(spark, files)
+    schema = ", ".join(f"{quote_name(stored)} {kind}" for stored, kind in _stored_columns(files.columns).items())
+    frame = spark.read.schema(schema).parquet(*(_literal_path(path) for path in files.paths)) if schema else None
+    if frame is None:
+        frame = spark.read.schema("`__none` int").parquet(*(_literal_path(path) for path in files.paths))
+    return _selected(spark, frame, files)
+
+
+def _stored_columns(columns: Sequence[FileColumn]) -> dict[str, str]:
+    return {column.stored_as or column.name: spark_type(column.type) for column in columns}
+
+
+def _selected(spark: SparkSession, frame: DataFrame, files: Files) -> DataFrame:
+    """The named columns, with each file's own values and only the row groups that are asked for."""
+    from pyspark.sql import functions as f
+
+    columns = [frame[quote_name(c.stored_as or c.name)].alias(c.name) for c in files.columns]
+    if not files.file_values and files.row_groups is None:
+        return frame.select(*columns)
+    helped = frame.select(*columns, f.col("_metadata.file_path").alias(_PATH), f.col("_metadata.row_index").alias(_ROW))
+    taken = [quote_name(c.name) for c in files.columns] + [quote_name(name) for name, _, _ in files.file_values]
+    table = _file_table(spark, files)
+    return helped.join(f.broadcast(table), _matches(helped, table, files)).select(*taken)
+
+
+def _matches(rows: DataFrame, table: DataFrame, files: Files) -> Any:
+    same_file = rows[_PATH] == table["__file"]
+    if files.row_groups is None:
+        return same_file
+    return same_file & (rows[_ROW] >= table["__from"]) & (rows[_ROW] < table["__to"])
+
+
+def _file_table(spark: SparkSession, files: Files) -> DataFrame:
+    """One row for each file and range of rows: its URI, the range, its values."""
+    groups = files.row_groups or (None,) * len(files.paths)
+    lines: list[str] = []
+    for place, (path, taken) in enumerate(zip(files.paths, groups, strict=True)):
+        ranges = ((0, (1 << 62)),) if taken is None else footer_of(path).row_ranges(taken)
+        values = "".join(
+            f", CAST({spark_literal(column[place])} AS {spark_type(type_)})" for _, type_, column in files.file_values
+        )
+        lines += [f"({spark_literal(file_uri(path))}, {start}, {end}{values})" for start, end in ranges]
+    names = "".join(f", {quote_name(name)}" for name, _, _ in files.file_values)
+    nulls = "".join(f", CAST(NULL AS {spark_type(type_)})" for _, type_, _ in files.file_values)
+    text = ", ".join(lines) or f"('', 0, 0{nulls})"
+    return spark.sql(f"SELECT * FROM VALUES {text} AS t(__file, __from, __to{names})")
+
+
+def _empty(spark: SparkSession, files: Files) -> DataFrame:
+    columns: list[tuple[str, Type]] = [(c.name, c.type) for c in files.columns]
+    columns += [(name, type_) for name, type_, _ in files.file_values]
+    nulls = ", ".join(f"CAST(NULL AS {spark_type(type_)}) AS {quote_name(name)}" for name, type_ in columns)
+    return spark.sql(f"SELECT {nulls or '1'} WHERE false")
+
+
+def _literal_path(path: str) -> str:
+    """A path that Hadoop's globbing leaves alone."""
+    return "".join("\\" + sign if sign in "*?[]{}\\" else sign for sign in path)
+
+
+def file_uri(path: str) -> str:
+    """A file as Spark's `_metadata.file_path` names it."""
+    return "file://" + quote(os.path.abspath(path), safe="/!$&'()*+,;=:@~-._")
+
+
+def spark_literal(value: object) -> str:
+    """A value of the driver's as SQL."""
+    match value:
+        case None:
+            return "NULL"
+        case bool():
+            return "true" if value else "false"
+        case int():
+            return str(value)
+        case _:
+            text = str(value).replace("\\", "\\\\").replace("'", "\\'")
+            return f"'{text}'"
+
+
+# --- output -----------------------------------------------------------------------------------------
+
+
+def write_frame(frame: DataFrame, output: WriteParquet, job: str) -> tuple[WrittenFile, ...]:
+    """Writes beside the folder's files and moves in only what a finished job left."""
+    columns = [
+        frame[quote_name(source)].cast(spark_type(type_)).alias(name)
+        for source, (name, type_) in zip(frame.columns, output.columns, strict=True)
+    ]
+    apart = Path(output.folder) / f".{job}"
+    try:
+        frame.select(*columns).write.option("maxRecordsPerFile", output.rows_per_file).parquet(str(apart))
+        return _move_in(apart, output, job)
+    finally:
+        shutil.rmtree(apart, ignore_errors=True)
+
+
+def _move_in(apart: Path, output: WriteParquet, job: str) -> tuple[WrittenFile, ...]:
+    written = [describe(str(path), output.columns) for path in sorted(apart.glob("*.parquet"))]
+    moved: list[WrittenFile] = []
+    for number, file in enumerate(file for file in written if file.rows > 0):
+        path = str(Path(output.folder) / f"{job}-{number}-0.parquet")
+        os.rename(file.path, path)
+        moved.append(WrittenFile(path, file.rows, file.bytes, file.stats))
+    return tuple(moved)
