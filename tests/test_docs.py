@@ -64,7 +64,7 @@ class Reader:
     def __init__(self, db: midstream.Database) -> None:
         self._db = db
         self._names: dict[str, object] = {"db": db, "midstream": midstream}
-        self._typed = Dialogue(db, Screen())
+        self._typed = Dialogue(db, db.session(), Screen())
 
     def follow(self, block: Block) -> None:
         match block.language:

@@ -11,10 +11,12 @@ import time
 from collections.abc import Callable
 from typing import Literal
 
-from midstream.api import Database, Result
 from midstream.cli import formats
 from midstream.cli.screen import Screen
+from midstream.database import Database
 from midstream.errors import Cancelled, Error
+from midstream.serving.result import Result
+from midstream.serving.session import Session
 
 Transaction = Literal["none", "open", "failed"]
 
@@ -22,12 +24,12 @@ Transaction = Literal["none", "open", "failed"]
 class Dialogue:
     """A session with a screen; `transaction` is what the prompt shows."""
 
-    def __init__(self, db: Database, screen: Screen, format: formats.Format = "table", page: bool = False) -> None:
+    def __init__(self, db: Database, session: Session, screen: Screen, format: formats.Format = "table") -> None:
         self.db = db
-        self.session = db.session()
+        self.session = session
         self.screen = screen
         self.format = format
-        self.page = page
+        self.page = False
         self.timing = False
         self.transaction: Transaction = "none"
         self.last_query = ""
@@ -38,10 +40,8 @@ class Dialogue:
         started_at = time.monotonic()
         result = self._answer(sql)
         seconds = time.monotonic() - started_at
-        self._note(result)
+        self._note(sql, result)
         self._print(result)
-        if result.columns:
-            self.last_query = sql
         if self.timing:
             self.screen.say(f"Time: {seconds * 1000:,.1f} ms", style="dim")
 
@@ -57,23 +57,26 @@ class Dialogue:
             self._note_failure()
             raise Cancelled("the statement was cancelled") from None
 
-    def _note(self, result: Result) -> None:
-        verb = result.status.partition(" ")[0]
-        if verb == "BEGIN":
+    def _note(self, sql: str, result: Result) -> None:
+        if result.status == "BEGIN":
             self.transaction = "open"
-        elif verb in ("COMMIT", "ROLLBACK"):
+        elif result.status in ("COMMIT", "ROLLBACK"):
             self.transaction = "none"
-        if verb in ("CREATE", "ALTER", "DROP", "ROLLBACK"):
+        if sql.split(maxsplit=1)[0].upper() in ("CREATE", "ALTER", "DROP"):
             self.schema_changed()
+        if result.has_rows:
+            self.last_query = sql
 
     def _note_failure(self) -> None:
         if self.transaction == "open":
             self.transaction = "failed"
 
     def _print(self, result: Result) -> None:
+        for notice in result.notices:
+            self.screen.show_notice(notice)
         if self.format == "table":
             self.screen.show_result(result, self.page)
-        elif not result.columns:
+        elif not result.has_rows:
             self.screen.errors.print(result.status)
         else:
             _WRITERS[self.format](result, sys.stdout.buffer)

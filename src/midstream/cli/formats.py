@@ -18,7 +18,7 @@ from typing import BinaryIO, Literal
 
 import pyarrow as pa
 
-from midstream.api import Result
+from midstream.serving.result import Result
 
 Format = Literal["table", "csv", "json", "arrow"]
 

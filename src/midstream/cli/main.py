@@ -88,8 +88,8 @@ def _dialogue(folder: str, master: str | None, format: Format) -> Iterator[Dialo
     """Opens the database, turns what goes wrong into messages and exit codes, and closes it."""
     screen = Screen()
     try:
-        with midstream.connect(folder, master=master) as db:
-            yield Dialogue(db, screen, format)
+        with midstream.connect(folder, master=master) as db, db.session() as session:
+            yield Dialogue(db, session, screen, format)
     except Failed as failed:
         screen.show_error(failed.error, failed.sql, failed.place)
         sys.exit(1)

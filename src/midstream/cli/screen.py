@@ -21,9 +21,9 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 from rich.table import Table
 from rich.text import Text
 
-from midstream.api import Result
 from midstream.cli.formats import plain
 from midstream.errors import Error
+from midstream.serving.result import Result
 
 ROWS_SHOWN = 1_000
 SECONDS_BEFORE_PROGRESS = 1.0
@@ -53,7 +53,7 @@ class Screen:
         self.output.print(Text(text, style=style), soft_wrap=True)
 
     def show_result(self, result: Result, page: bool = False) -> None:
-        if not result.columns:
+        if not result.has_rows:
             self.say(result.status)
         elif self.output.is_terminal:
             self._show_table(result, page)
@@ -66,6 +66,9 @@ class Screen:
         for line in error.render(sql).splitlines(keepends=True):
             text.append(line, style=_style_of_error_line(line))
         self.errors.print(text, soft_wrap=True)
+
+    def show_notice(self, notice: str) -> None:
+        self.errors.print(Text(f"NOTICE:  {notice}", style="yellow"), soft_wrap=True)
 
     def _show_table(self, result: Result, page: bool) -> None:
         rows = result.fetchall()
