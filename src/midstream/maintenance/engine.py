@@ -148,6 +148,11 @@ class Engine(Protocol):
         """One job; the answers in the order of the pieces. The Spark kernel takes one piece and spreads it itself."""
         ...
 
+    def look_up(self, piece: Piece) -> Answer:
+        """Answers a DuckDB piece in the driver itself, with no job and no JVM: for questions about few rows,
+        such as whether a key is taken, where starting a job would cost more than the answer."""
+        ...
+
     def data_frame(self, piece: Piece) -> object:
         """The piece as a Spark DataFrame that is not yet computed (its text is the Spark kernel's)."""
         ...

@@ -1,0 +1,187 @@
+"""COMMIT: the changes of a transaction become one SCN, wholly or not at all.
+
+    under the commit lock:
+      nobody else changed the same rows, and the constraints hold against what others committed
+      each table's changes become Delta commits
+      the catalog publishes their versions under the next SCN      <- the moment that counts
+
+A crash before that moment leaves Delta versions that no SCN names; `recovery` takes them back. An error
+before it takes them back at once.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+
+from midstream.errors import TransactionConflict
+from midstream.maintenance.engine import FileColumn, Files, Piece, WrittenFile
+from midstream.relations.catalog import CatalogState, ChangeFile, Publication
+from midstream.relations.table import ROW_ID, ROW_ID_TYPE
+from midstream.runtime.constraints import check_against_others
+from midstream.runtime.constraints.increasing import encode_maximum
+from midstream.runtime.rows import physical_schema
+from midstream.runtime.store import Store
+from midstream.runtime.transaction import TableChanges, Transaction
+from midstream.storage.delta import ACTION, Commit, DataFile
+from midstream.types import TEXT
+
+
+@dataclass
+class _Written:
+    """What the Delta commits of one SCN did, gathered for the catalog."""
+
+    versions: dict[int, int] = field(default_factory=dict)
+    changes: list[tuple[int, ChangeFile]] = field(default_factory=list)
+    dead_files: list[tuple[int, str]] = field(default_factory=list)
+
+
+def commit(transaction: Transaction) -> int:
+    """Publishes the transaction and returns its SCN; with nothing changed, the SCN that it saw."""
+    changes = [change for change in transaction.changes.values() if change]
+    if not changes:
+        return transaction.state.scn
+    store = transaction.store
+    with store.commit_lock:
+        latest = store.catalog.state
+        if latest is not transaction.state:
+            _check_conflicts(transaction, changes, latest)
+        scn = latest.scn + 1
+        written = _write_all(store, changes, scn, latest)
+        publication = Publication(
+            scn,
+            time.time(),
+            versions=written.versions,
+            row_ids={change.table.id: store.next_row_id(change.table.id) for change in changes},
+            changes=written.changes,
+            dead_files=written.dead_files,
+            maxima={key: encode_maximum(largest) for key, (_, largest) in transaction.maxima.items()},
+        )
+        try:
+            store.catalog.publish(publication)
+        except BaseException:
+            take_back(store, latest, written.versions)
+            raise
+        return scn
+
+
+def take_back(store: Store, state: CatalogState, table_ids: Iterable[int]) -> None:
+    """Undoes Delta commits that no SCN will name."""
+    for table_id in table_ids:
+        store.folder(table_id).take_back(state.versions[table_id])
+
+
+# --- others ----------------------------------------------------------------------------------------
+
+
+def _check_conflicts(transaction: Transaction, changes: list[TableChanges], latest: CatalogState) -> None:
+    for change in changes:
+        if latest.relations.get(change.table.name) != change.table:
+            raise TransactionConflict(
+                f'table "{change.table.name}" was altered or dropped by a concurrent transaction',
+                hint="Run the transaction again.",
+            )
+        if change.updated or change.deleted:
+            _check_same_rows(transaction, change, latest)
+    check_against_others(transaction, latest)
+
+
+def _check_same_rows(transaction: Transaction, change: TableChanges, latest: CatalogState) -> None:
+    """First committer wins: a row that someone else changed since our picture may not be changed by us."""
+    store, table = transaction.store, change.table
+    theirs = [
+        file.path
+        for file in store.catalog.changes(table.id, transaction.state.scn, latest.scn)
+        if file.kind == "change"
+    ]
+    if not theirs:
+        return
+    folder = store.folder(table.id).path
+    files = Files(tuple(str(folder / path) for path in theirs), (FileColumn(ROW_ID, ROW_ID_TYPE),))
+    ours = change.updated.inputs("updated") | change.deleted.inputs("deleted")
+    ids = " UNION ALL ".join(f'SELECT {ROW_ID} FROM "{name}"' for name in ours)
+    piece = Piece(f"SELECT {ROW_ID} FROM theirs WHERE {ROW_ID} IN ({ids}) LIMIT 1", {"theirs": files, **ours})
+    found = store.engine.look_up(piece).table
+    if found is not None and found.num_rows:
+        raise TransactionConflict(
+            "could not serialize access due to concurrent update",
+            detail=f'Another transaction changed the same rows of table "{table.name}" first.',
+            hint="Run the transaction again.",
+        )
+
+
+# --- writing ---------------------------------------------------------------------------------------
+
+
+def _write_all(store: Store, changes: list[TableChanges], scn: int, latest: CatalogState) -> _Written:
+    written = _Written()
+    started: list[int] = []
+    try:
+        for change in changes:
+            started.append(change.table.id)
+            _write_table(store, change, scn, written)
+    except BaseException:
+        take_back(store, latest, started)
+        raise
+    return written
+
+
+def _write_table(store: Store, change: TableChanges, scn: int, written: _Written) -> None:
+    table_id, folder = change.table.id, store.folder(change.table.id)
+    if change.new.table is not None:
+        _record(written, table_id, scn, folder.append_rows(change.new.table))
+    if change.new.files:
+        files = [(adopt(folder.path, file), file.stats) for file in change.new.files]
+        _record(written, table_id, scn, folder.append_files(files))
+    if change.updated or change.deleted:
+        columns = [column.name for column in change.table.columns]
+        _record(written, table_id, scn, folder.merge(merge_source(change), ROW_ID, columns), is_merge=True)
+
+
+def _record(written: _Written, table_id: int, scn: int, commit: Commit, is_merge: bool = False) -> None:
+    written.versions[table_id] = commit.version
+    written.dead_files += [(table_id, path) for path in commit.removed]
+    if is_merge:
+        written.changes += [(table_id, ChangeFile(scn, path, "change", 0)) for path in commit.changes]
+    else:
+        written.changes += [(table_id, ChangeFile(scn, file.path, "insert", file.rows)) for file in commit.added]
+
+
+def adopt(folder: Path, file: WrittenFile) -> DataFile:
+    """A file that was written elsewhere moves into the table's folder."""
+    path = Path(file.path)
+    if path.parent != folder:
+        path = Path(shutil.move(path, folder / path.name))
+    return DataFile(path.name, file.rows, file.bytes)
+
+
+def merge_source(change: TableChanges) -> pa.Table | pa.RecordBatchReader:
+    """The updated images and deleted ids as one stream of rows, each with its action."""
+    columns = change.updated.columns
+    schema = physical_schema((*columns, (ACTION, TEXT)))
+
+    def batches() -> Iterable[pa.RecordBatch]:
+        for rows, action in ((change.updated, "U"), (change.deleted, "D")):
+            for batch in rows.reader():
+                if batch.num_rows:
+                    yield _with_action(batch, schema, action)
+
+    if change.updated.is_small and change.deleted.is_small:
+        return pa.Table.from_batches(list(batches()), schema)
+    return pa.RecordBatchReader.from_batches(schema, batches())
+
+
+def _with_action(batch: pa.RecordBatch, schema: pa.Schema, action: str) -> pa.RecordBatch:
+    def column(field: pa.Field) -> pa.Array:
+        if field.name == ACTION:
+            return pa.array([action] * batch.num_rows, pa.string())
+        if field.name in batch.schema.names:
+            return batch.column(field.name)
+        return pa.nulls(batch.num_rows, field.type)
+
+    return pa.RecordBatch.from_arrays([column(field) for field in schema], schema=schema)

@@ -1,0 +1,70 @@
+"""NOT NULL and CHECK: what can be said of a row by looking at it alone.
+
+The checks are SQL texts over "output" that find a row that may not be. They run in the task that writes
+the rows, or in the driver for rows that are there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from midstream.errors import CheckViolation, NotNullViolation
+from midstream.maintenance.engine import Answer, Kernel, Piece, Rows
+from midstream.plan import BindContext, bind_condition
+from midstream.relations.table import Table
+from midstream.runtime.constraints.asking import printed
+from midstream.runtime.reading import quote
+from midstream.runtime.store import Store
+
+OUTPUT = "output"
+
+
+def row_checks(table: Table, context: BindContext, kernel: Kernel = "duckdb") -> tuple[tuple[str, str], ...]:
+    """Texts that select a row of "output" that NOT NULL or CHECK does not allow."""
+    output = quote(kernel, OUTPUT)
+    required = {column.name for column in table.columns if column.not_null}
+    required |= set(table.primary_key.columns) if table.primary_key else set()
+    found = [
+        (f"not null {name}", f"SELECT * FROM {output} WHERE {quote(kernel, name)} IS NULL LIMIT 1")
+        for name in table.column_names
+        if name in required
+    ]
+    for check in table.checks:
+        condition = bind_condition(check.condition, table, context).sql(kernel)
+        found.append((f"check {check.name}", f"SELECT * FROM {output} WHERE NOT ({condition}) LIMIT 1"))
+    return tuple(found)
+
+
+def check_rows(store: Store, table: Table, rows: pa.Table, context: BindContext) -> None:
+    """The row checks over rows that the driver has."""
+    for name, text in row_checks(table, context):
+        found = store.engine.look_up(Piece(text, {OUTPUT: Rows(rows)})).table
+        if found is not None:
+            raise_if_found(table, name, found)
+
+
+def raise_for(table: Table, answers: Sequence[Answer]) -> None:
+    """What the checks of a job found."""
+    for answer in answers:
+        for name, found in answer.checks.items():
+            raise_if_found(table, name, found)
+
+
+def raise_if_found(table: Table, check: str, found: pa.Table) -> None:
+    if not found.num_rows:
+        return
+    row = found.slice(0, 1).to_pylist()[0]
+    failing = ", ".join(printed(row[name]) for name in table.column_names)
+    kind, _, name = check.rpartition(" ") if check.startswith("not null ") else check.partition(" ")
+    if kind == "check":
+        raise CheckViolation(
+            f'new row for relation "{table.name}" violates check constraint "{name}"',
+            detail=f"Failing row contains ({failing}).",
+        )
+    column = check.removeprefix("not null ")
+    raise NotNullViolation(
+        f'null value in column "{column}" of relation "{table.name}" violates not-null constraint',
+        detail=f"Failing row contains ({failing}).",
+    )

@@ -1,0 +1,108 @@
+"""COPY: files become rows of a table without passing through the driver, and results become files.
+
+The files are shared among tasks in the order of their rows; each task converts its share, numbers the
+rows and leaves them as Parquet in the table's folder. When a value cannot be read, the files are searched
+for the line, and nothing of that COPY is taken.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+
+from midstream.errors import DataError, Error, InvalidParameter
+from midstream.ingest.export import export, write_csv
+from midstream.ingest.files import FileInput, csv_rules, first_rows, open_files, select_for, split
+from midstream.ingest.locate import locate_fault
+from midstream.maintenance.engine import Answer, Files, Piece
+from midstream.plan import bind_default
+from midstream.relations.table import ROW_ID, Column, Table
+from midstream.runtime.writing import Writer
+from midstream.sql import parse_query
+from midstream.sql.statements import Copy, Sql
+from midstream.types import Type
+
+TASKS_PER_CORE = 2
+
+
+def copy_into(writer: Writer, table: Table, columns: Sequence[Column], statement: Copy) -> int:
+    if statement.path is None:
+        raise InvalidParameter(
+            "COPY FROM STDIN needs a client that sends the rows", hint="Name a file, or use db.insert."
+        )
+    listed = [column.name for column in columns] if statement.columns else []
+    return copy_path(writer, table, statement.path, statement.options, listed)
+
+
+def copy_path(
+    writer: Writer, table: Table, path: str, options: Mapping[str, object], listed: Sequence[str] = ()
+) -> int:
+    """All files of a path, folder or glob."""
+    input = open_files(path, options, table.columns, relation=table.name, listed=listed)
+    engine = writer.transaction.store.engine
+    pieces = split(input, engine.cores * TASKS_PER_CORE)
+    if not pieces:
+        return 0
+    answers = _run(writer, table, input, pieces)
+    writer.take_written(table, answers)
+    return sum(file.rows for answer in answers for file in answer.files)
+
+
+def _run(writer: Writer, table: Table, input: FileInput, pieces: Sequence[Files]) -> list[Answer]:
+    starts = first_rows(pieces)
+    last = pieces[-1]
+    reserved = starts[-1] + max(last.rows, last.bytes + 1)
+    first = writer.transaction.reserve_row_ids(table, reserved)
+    defaults = _defaults(writer, table)
+    texts = [
+        f"SELECT row_number() OVER () - 1 + {first + start} AS {ROW_ID}, * "
+        f"FROM ({select_for(table.columns, piece, defaults=defaults)})"
+        for piece, start in zip(pieces, starts, strict=True)
+    ]
+    try:
+        work = [Piece(text, {"file": piece}) for text, piece in zip(texts, pieces, strict=True)]
+        return writer.write_pieces("duckdb", work, table)
+    except DataError as error:
+        raise _located(input, table, error) from None
+
+
+def _defaults(writer: Writer, table: Table) -> dict[str, str]:
+    given = [column for column in table.columns if column.default is not None]
+    return {column.name: bind_default(column, writer.context).sql("duckdb") for column in given}
+
+
+def _located(input: FileInput, table: Table, error: Error) -> Error:
+    """The file and line of what a task could not read."""
+    return locate_fault(input, table.columns, relation=table.name) or error
+
+
+def copy_frame(writer: Writer, table: Table, frame: object) -> int:
+    """A Spark DataFrame: Spark writes it as Parquet, and that is copied."""
+    folder = writer.transaction.staging() / "frame"
+    folder.mkdir()
+    paths = writer.transaction.store.engine.save_data_frame(frame, str(folder))
+    return copy_path(writer, table, str(folder), {"format": "parquet"}) if paths else 0
+
+
+# --- out -------------------------------------------------------------------------------------------
+
+
+def query_of(statement: Copy) -> Sql:
+    """What COPY … TO writes: a query, or the columns of a relation."""
+    if statement.query is not None:
+        return statement.query
+    columns = ", ".join(_quoted(name) for name in statement.columns) or "*"
+    return parse_query(f"SELECT {columns} FROM {_quoted(str(statement.table))}")
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def copy_out(table: pa.Table, types: Sequence[Type], statement: Copy) -> int:
+    if statement.path is None:
+        sys.stdout.flush()
+        return write_csv(sys.stdout.buffer, [table], types, csv_rules(statement.options, "csv"))
+    return export(table, types, statement.path, statement.options)

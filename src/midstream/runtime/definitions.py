@@ -1,0 +1,434 @@
+"""CREATE and DROP: definitions come and go under an SCN of their own.
+
+A definition is checked whole before anything is made: names are free, references lead to keys of the same
+types, conditions and defaults bind. What others read is not dropped under them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from sqlglot import exp
+
+from midstream.errors import (
+    DependentObjects,
+    DuplicateName,
+    Error,
+    InvalidDefinition,
+    TypeMismatch,
+    UndefinedName,
+    WrongObject,
+)
+from midstream.maintenance.engine import Cancellation
+from midstream.plan import BindContext, bind_condition, bind_default, bind_query
+from midstream.relations.catalog import Catalog, CatalogState, ChangeFile, Publication
+from midstream.relations.schema import Relation
+from midstream.relations.table import (
+    ROW_ID,
+    CheckConstraint,
+    Column,
+    ForeignKey,
+    IncreasingConstraint,
+    Key,
+    Table,
+    TableConstraint,
+)
+from midstream.relations.view import View
+from midstream.runtime.commit import adopt
+from midstream.runtime.store import Store
+from midstream.runtime.transaction import Transaction
+from midstream.runtime.writing import Writer
+from midstream.sql import parse_query
+from midstream.sql.statements import (
+    Check,
+    ColumnDefinition,
+    Constraint,
+    CreateTable,
+    CreateTableAs,
+    CreateView,
+    Drop,
+    Increasing,
+    PrimaryKey,
+    References,
+    Sql,
+    Unique,
+)
+
+RESERVED_COLUMNS = frozenset([ROW_ID, "_action", "_change_type", "_commit_version", "_commit_timestamp"])
+RESERVED_PREFIXES = ("clog_", "late_", "dead_")
+
+
+@dataclass(frozen=True)
+class StateSchema:
+    """The catalog as binding sees it from one picture."""
+
+    catalog: Catalog
+    state: CatalogState
+
+    def relation(self, name: str, as_of: int | None = None) -> Relation | None:
+        state = self.state if as_of is None else self.catalog.state_at(as_of)
+        return state.relations.get(name)
+
+    def names(self) -> Iterable[str]:
+        return self.state.relations
+
+
+def publish(store: Store, **parts: object) -> int:
+    """One more SCN; the caller holds the commit lock."""
+    scn = store.catalog.state.scn + 1
+    store.catalog.publish(Publication(scn, time.time(), **parts))  # type: ignore[arg-type]
+    return scn
+
+
+# --- tables ----------------------------------------------------------------------------------------
+
+
+def create_table(store: Store, statement: CreateTable, context: BindContext) -> int:
+    with store.commit_lock:
+        state = store.catalog.state
+        if is_there(state, statement.name, statement.if_not_exists):
+            return state.scn
+        table = define_table(store, statement, context)
+        store.create_folder(table)
+        return publish(store, relations=[table], versions={table.id: 0}, row_ids={table.id: 0})
+
+
+def create_table_as(
+    store: Store,
+    statement: CreateTableAs,
+    context: BindContext,
+    settings: Mapping[str, object],
+    cancellation: Cancellation | None,
+) -> tuple[int, int]:
+    """The table and its rows appear under one SCN; returns the number of rows and the SCN."""
+    with store.commit_lock:
+        state = store.catalog.state
+        if is_there(state, statement.name, statement.if_not_exists):
+            return 0, state.scn
+        bound = bind_query(statement.query, StateSchema(store.catalog, state), context)
+        columns = tuple(ColumnDefinition(output.name, output.type) for output in bound.outputs)
+        table = define_table(store, CreateTable(statement.name, columns), context)
+        folder = store.create_folder(table)
+        transaction = Transaction(store)
+        try:
+            writer = Writer(transaction, context, settings, cancellation)
+            rows = writer.insert_query(table, bound)
+            files = transaction.changes[table.id].new.files if rows else ()
+        finally:
+            transaction.end()
+        version = folder.version()
+        changes: list[tuple[int, ChangeFile]] = []
+        if files:
+            commit = folder.append_files([(adopt(folder.path, file), file.stats) for file in files])
+            version = commit.version
+            scn = state.scn + 1
+            changes = [(table.id, ChangeFile(scn, file.path, "insert", file.rows)) for file in commit.added]
+        scn = publish(
+            store,
+            relations=[table],
+            versions={table.id: version},
+            row_ids={table.id: store.next_row_id(table.id)},
+            changes=changes,
+        )
+        return rows, scn
+
+
+def is_there(state: CatalogState, name: str, if_not_exists: bool) -> bool:
+    """True if the name is taken and that is all right."""
+    if name not in state.relations:
+        return False
+    if if_not_exists:
+        return True
+    raise DuplicateName(f'relation "{name}" already exists')
+
+
+def define_table(store: Store, statement: CreateTable, context: BindContext) -> Table:
+    """A table that is consistent in itself and with what is there."""
+    check_name(statement.name)
+    columns = tuple(define_column(column, number) for number, column in enumerate(statement.columns, 1))
+    _check_columns(statement.name, columns)
+    table = Table(store.catalog.new_id(), statement.name, columns)
+    for constraint in sorted(statement.constraints, key=lambda c: not isinstance(c, PrimaryKey)):
+        table = with_constraint(table, constraint, store.catalog.state, context)
+    for column in table.columns:
+        if column.default is not None:
+            bind_default(column, context)
+    return table
+
+
+def check_name(name: str) -> None:
+    if name.startswith(RESERVED_PREFIXES):
+        raise InvalidDefinition(
+            f'the name "{name}" is not allowed',
+            detail="Names that begin with clog_, late_ or dead_ belong to logs that the database keeps.",
+            sqlstate="42939",
+        )
+
+
+def define_column(definition: ColumnDefinition, id: int) -> Column:
+    if definition.name in RESERVED_COLUMNS:
+        raise InvalidDefinition(
+            f'the column name "{definition.name}" is not allowed',
+            detail="The database uses it for itself.",
+            position=definition.position,
+            sqlstate="42939",
+        )
+    default = definition.default.text if definition.default is not None else None
+    return Column(definition.name, definition.type, definition.not_null, default, id)
+
+
+def _check_columns(name: str, columns: Sequence[Column]) -> None:
+    if not columns:
+        raise InvalidDefinition(f'table "{name}" needs at least one column')
+    seen: set[str] = set()
+    for column in columns:
+        if column.name in seen:
+            raise DuplicateName(f'column "{column.name}" specified more than once', sqlstate="42701")
+        seen.add(column.name)
+
+
+# --- constraints -----------------------------------------------------------------------------------
+
+
+def with_constraint(table: Table, constraint: Constraint, state: CatalogState, context: BindContext) -> Table:
+    """The table with one constraint more, checked against the table and what it refers to."""
+    defined = _define_constraint(table, constraint, state, context)
+    if any(known.name == defined.name for known in table.constraints):
+        raise DuplicateName(f'constraint "{defined.name}" for relation "{table.name}" already exists', sqlstate="42710")
+    if isinstance(defined, Key) and defined.is_primary:
+        table = replace(table, columns=tuple(_required(column, defined.columns) for column in table.columns))
+    return replace(table, constraints=(*table.constraints, defined))
+
+
+def _required(column: Column, names: Sequence[str]) -> Column:
+    return replace(column, not_null=True) if column.name in names else column
+
+
+def _define_constraint(
+    table: Table, constraint: Constraint, state: CatalogState, context: BindContext
+) -> TableConstraint:
+    match constraint:
+        case PrimaryKey(columns=columns):
+            if table.primary_key is not None:
+                raise InvalidDefinition(f'multiple primary keys for table "{table.name}" are not allowed')
+            _check_known(table, columns)
+            return Key(constraint.name or free_name(table, f"{table.name}_pkey"), columns, is_primary=True)
+        case Unique(columns=columns):
+            _check_known(table, columns)
+            return Key(constraint.name or free_name(table, "_".join([table.name, *columns, "key"])), columns)
+        case References():
+            return _define_reference(table, constraint, state)
+        case Check(condition=condition):
+            bind_condition(condition, table, context)
+            named = [column.name for column in condition.tree().find_all(exp.Column)]
+            stem = [table.name, named[0], "check"] if len(set(named)) == 1 else [table.name, "check"]
+            return CheckConstraint(constraint.name or free_name(table, "_".join(stem)), condition.text)
+        case Increasing(column=column, partition_by=parts, strictly=strictly):
+            _check_known(table, (column, *parts))
+            name = constraint.name or free_name(table, f"{table.name}_{column}_increasing")
+            return IncreasingConstraint(name, column, parts, strictly)
+        case _:
+            raise AssertionError(constraint)
+
+
+def free_name(table: Table, wanted: str) -> str:
+    taken = {constraint.name for constraint in table.constraints}
+    names = (wanted if number == 0 else f"{wanted}{number}" for number in range(len(taken) + 1))
+    return next(name for name in names if name not in taken)
+
+
+def _check_known(table: Table, names: Sequence[str]) -> None:
+    for name in names:
+        if table.column(name) is None:
+            raise UndefinedName(f'column "{name}" named in key does not exist', sqlstate="42703")
+    if len(set(names)) != len(names):
+        raise DuplicateName("a column appears twice in one constraint", sqlstate="42701")
+
+
+def _define_reference(table: Table, constraint: References, state: CatalogState) -> ForeignKey:
+    _check_known(table, constraint.columns)
+    referred = table if constraint.table == table.name else state.relations.get(constraint.table)
+    if referred is None:
+        raise UndefinedName(f'relation "{constraint.table}" does not exist', position=constraint.position)
+    if not isinstance(referred, Table):
+        raise WrongObject(f'referenced relation "{constraint.table}" is not a table', position=constraint.position)
+    columns = constraint.referred or (referred.primary_key.columns if referred.primary_key else ())
+    _check_referred(table, constraint, referred, columns)
+    name = constraint.name or free_name(table, "_".join([table.name, *constraint.columns, "fkey"]))
+    return ForeignKey(name, constraint.columns, referred.name, columns, constraint.on_delete)
+
+
+def _check_referred(table: Table, constraint: References, referred: Table, columns: Sequence[str]) -> None:
+    if not columns:
+        raise InvalidDefinition(f'there is no primary key for referenced table "{referred.name}"', sqlstate="42704")
+    _check_known(referred, columns)
+    if len(columns) != len(constraint.columns):
+        raise InvalidDefinition(
+            "number of referencing and referenced columns for foreign key disagree", sqlstate="42830"
+        )
+    if not any(set(key.columns) == set(columns) for key in referred.keys):
+        raise InvalidDefinition(
+            f'there is no unique constraint matching given keys for referenced table "{referred.name}"',
+            sqlstate="42830",
+        )
+    for ours, theirs in zip(constraint.columns, columns, strict=True):
+        left, right = table.column(ours), referred.column(theirs)
+        if left and right and not _comparable(left, right):
+            raise TypeMismatch(
+                f'foreign key column "{ours}" has type {left.type}, and "{theirs}" of table "{referred.name}" '
+                f"has type {right.type}"
+            )
+
+
+def _comparable(left: Column, right: Column) -> bool:
+    same_family = left.type.is_number and right.type.is_number or left.type.is_text and right.type.is_text
+    return left.type == right.type or same_family
+
+
+# --- views -----------------------------------------------------------------------------------------
+
+
+def create_view(store: Store, statement: CreateView, context: BindContext) -> int:
+    with store.commit_lock:
+        state = store.catalog.state
+        check_name(statement.name)
+        known = state.relations.get(statement.name)
+        if not statement.or_replace and is_there(state, statement.name, statement.if_not_exists):
+            return state.scn
+        if known is not None and not isinstance(known, View):
+            raise WrongObject(f'"{statement.name}" is not a view')
+        view = define_view(store, statement, state, context, known)
+        if known is not None:
+            check_readers(store, known.name, replace_relation(state, known, view), context)
+        return publish(store, relations=[view])
+
+
+def define_view(
+    store: Store, statement: CreateView, state: CatalogState, context: BindContext, known: View | None
+) -> View:
+    bound = bind_query(statement.query, StateSchema(store.catalog, state), context)
+    names = [output.name for output in bound.outputs]
+    if len(statement.columns) > len(names):
+        raise InvalidDefinition("CREATE VIEW specifies more column names than columns", sqlstate="42601")
+    names[: len(statement.columns)] = statement.columns
+    for name in names:
+        if names.count(name) > 1:
+            raise DuplicateName(f'column "{name}" specified more than once', sqlstate="42701")
+    reads = relations_named(statement.query, state)
+    if statement.name in reads:
+        raise InvalidDefinition(f'view "{statement.name}" would read itself', sqlstate="42P17")
+    columns = tuple((name, output.type) for name, output in zip(names, bound.outputs, strict=True))
+    return View(known.id if known else store.catalog.new_id(), statement.name, columns, statement.query.text, reads)
+
+
+def relations_named(query: Sql, state: CatalogState) -> tuple[str, ...]:
+    """The relations that a query names, its change logs counted as their tables."""
+    named = [table.name.removeprefix("clog_") for table in query.tree().find_all(exp.Table)]
+    return tuple(dict.fromkeys(name for name in named if name in state.relations))
+
+
+# --- who reads whom --------------------------------------------------------------------------------
+
+
+def readers_of(state: CatalogState, name: str) -> list[View]:
+    """The views that read a relation, directly or through others."""
+    found: list[View] = []
+    for relation in state.relations.values():
+        if isinstance(relation, View) and name in relation.reads and relation not in found:
+            found.append(relation)
+            found += [view for view in readers_of(state, relation.name) if view not in found]
+    return found
+
+
+def replace_relation(state: CatalogState, old: Relation, new: Relation) -> CatalogState:
+    relations = {name: relation for name, relation in state.relations.items() if relation.id != old.id}
+    return replace(state, relations={**relations, new.name: new})
+
+
+def broken_readers(store: Store, name: str, state: CatalogState, context: BindContext) -> list[View]:
+    """The views over a relation that would no longer give what they give now."""
+    return [view for view in readers_of(state, name) if not _still_binds(store, view, state, context)]
+
+
+def _still_binds(store: Store, view: View, state: CatalogState, context: BindContext) -> bool:
+    try:
+        bound = bind_query(parse_query(view.query), StateSchema(store.catalog, state), context)
+    except Error:
+        return False
+    return [output.type for output in bound.outputs] == [type_ for _, type_ in view.columns]
+
+
+def check_readers(store: Store, name: str, state: CatalogState, context: BindContext) -> None:
+    broken = broken_readers(store, name, state, context)
+    if broken:
+        raise_dependent(name, [f'view "{view.name}"' for view in broken])
+
+
+def raise_dependent(name: str, dependents: Sequence[str]) -> None:
+    raise DependentObjects(
+        f'cannot drop or change "{name}" because others depend on it',
+        detail="They are " + ", ".join(dependents) + ".",
+        hint="Drop them first, or use DROP … CASCADE.",
+    )
+
+
+# --- DROP ------------------------------------------------------------------------------------------
+
+
+def drop(store: Store, statement: Drop) -> int:
+    with store.commit_lock:
+        state = store.catalog.state
+        doomed: dict[int, Relation] = {}
+        altered: dict[int, Table] = {}
+        for name in statement.names:
+            relation = _find(state, statement, name)
+            if relation is not None:
+                _doom(state, relation, statement, doomed, altered)
+        if not doomed:
+            return state.scn
+        survivors = [table for table in altered.values() if table.id not in doomed]
+        return publish(store, relations=survivors, dropped=list(doomed.values()))
+
+
+def _find(state: CatalogState, statement: Drop, name: str) -> Relation | None:
+    relation = state.relations.get(name)
+    if relation is None:
+        if statement.if_exists:
+            return None
+        raise UndefinedName(f'{statement.kind} "{name}" does not exist')
+    kind = "table" if isinstance(relation, Table) else "view"
+    if kind != statement.kind:
+        raise WrongObject(f'"{name}" is not a {statement.kind}', hint=f"Use DROP {kind.upper()} to remove a {kind}.")
+    return relation
+
+
+def _doom(
+    state: CatalogState,
+    relation: Relation,
+    statement: Drop,
+    doomed: dict[int, Relation],
+    altered: dict[int, Table],
+) -> None:
+    """The relation, and with CASCADE all that needs it."""
+    doomed[relation.id] = relation
+    readers = readers_of(state, relation.name)
+    referring = [
+        table
+        for table in state.relations.values()
+        if isinstance(table, Table) and table.id != relation.id and _refers(table, relation.name)
+    ]
+    dependents = [f'view "{view.name}"' for view in readers if view.name not in statement.names]
+    dependents += [f'table "{table.name}" (foreign key)' for table in referring if table.name not in statement.names]
+    if dependents and not statement.cascade:
+        raise_dependent(relation.name, dependents)
+    doomed |= {view.id: view for view in readers}
+    for table in referring:
+        table = altered.get(table.id, table)
+        kept = tuple(c for c in table.constraints if not (isinstance(c, ForeignKey) and c.table == relation.name))
+        altered[table.id] = replace(table, constraints=kept)
+
+
+def _refers(table: Table, name: str) -> bool:
+    return any(key.table == name for key in table.foreign_keys)

@@ -1,0 +1,81 @@
+"""Running a bound query: which kernel, over which files, as one job.
+
+A query whose inputs fit one task runs there on DuckDB; a larger one, or one with functions that only
+Spark has, runs as Spark SQL over the same files. The choice and its reason are values, so that EXPLAIN
+prints what would run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from midstream.errors import Unsupported
+from midstream.maintenance.engine import Cancellation, Kernel
+from midstream.plan import BoundQuery
+from midstream.runtime.reading import Picture, Sources, sources_of
+from midstream.runtime.store import Store
+
+
+@dataclass(frozen=True)
+class Choice:
+    kernel: Kernel
+    reason: str
+
+
+def choose_kernel(bound: BoundQuery, input_bytes: int, settings: Mapping[str, object]) -> Choice:
+    """The user's choice if there is one, else the faster kernel that can run the query."""
+    forced, limit = settings["kernel"], int(str(settings["kernel_limit"]))
+    if forced != "auto":
+        return _forced("spark" if forced == "spark" else "duckdb", bound)
+    if len(bound.refusals) > 1:
+        raise Unsupported("no kernel can run this query", detail="; ".join(bound.refusals.values()))
+    if "duckdb" in bound.refusals:
+        return Choice("spark", bound.refusals["duckdb"])
+    if "spark" in bound.refusals:
+        return Choice("duckdb", bound.refusals["spark"])
+    if input_bytes <= limit:
+        return Choice("duckdb", f"its inputs, {megabytes(input_bytes)}, fit one task")
+    return Choice("spark", f"its inputs, {megabytes(input_bytes)}, are more than kernel_limit, {megabytes(limit)}")
+
+
+def _forced(kernel: Kernel, bound: BoundQuery) -> Choice:
+    if kernel in bound.refusals:
+        raise Unsupported(
+            f"the {kernel} kernel cannot run this query",
+            detail=bound.refusals[kernel],
+            hint="SET kernel = 'auto' lets the database choose.",
+        )
+    return Choice(kernel, f"SET kernel = '{kernel}'")
+
+
+def megabytes(count: int) -> str:
+    return f"{count / 2**20:,.1f} MB"
+
+
+def prepare(
+    store: Store, picture: Picture, bound: BoundQuery, settings: Mapping[str, object]
+) -> tuple[Choice, Sources]:
+    """The kernel and the inputs that a query will run with."""
+    sources = sources_of(store, picture, bound, "duckdb")
+    choice = choose_kernel(bound, sources.bytes, settings)
+    if choice.kernel != sources.kernel:
+        sources = sources_of(store, picture, bound, choice.kernel)
+    return choice, sources
+
+
+def run_query(
+    store: Store,
+    picture: Picture,
+    bound: BoundQuery,
+    settings: Mapping[str, object],
+    cancellation: Cancellation | None = None,
+) -> pa.Table:
+    """The rows, with the columns named as the user named them."""
+    choice, sources = prepare(store, picture, bound, settings)
+    piece = sources.piece(bound.sql(choice.kernel))
+    [answer] = store.engine.run(choice.kernel, [piece], label="query", cancellation=cancellation)
+    assert answer.table is not None
+    return answer.table.rename_columns([output.name for output in bound.outputs])

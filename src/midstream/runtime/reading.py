@@ -1,0 +1,229 @@
+"""From the scans of a bound query to files: which Parquet a name in the SQL text stands for.
+
+Inside a transaction a table is its files, less the rows that the transaction replaced or deleted, plus
+its new images and rows. The change log is the files that each commit added or wrote to Delta's change
+feed, with the commit's SCN beside them:
+
+    scan_0  =  base EXCEPT ids of (updated, deleted)  UNION ALL  updated  UNION ALL  new
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from typing import Protocol
+
+from midstream.maintenance.engine import FileColumn, Files, Input, Kernel, Piece, WriteParquet
+from midstream.plan import BoundQuery, Scan
+from midstream.relations.catalog import CatalogState, ChangeFile
+from midstream.relations.table import ROW_ID, ROW_ID_TYPE, Table
+from midstream.runtime.rows import RowSet
+from midstream.runtime.store import Store
+from midstream.types import BIGINT, TEXT, Type
+
+CHANGE_TYPE = "_change_type"
+
+
+class Pending(Protocol):
+    """What a transaction has done to a table and not yet committed."""
+
+    new: RowSet
+    updated: RowSet
+    deleted: RowSet
+
+
+class Picture(Protocol):
+    """What a statement sees: one SCN, and its own transaction's changes."""
+
+    @property
+    def state(self) -> CatalogState: ...
+
+    def pending(self, table_id: int) -> Pending | None: ...
+
+
+@dataclass
+class Sources:
+    """Inputs and views of a piece, gathered scan by scan."""
+
+    kernel: Kernel
+    inputs: dict[str, Input] = field(default_factory=dict)
+    views: list[tuple[str, str]] = field(default_factory=list)
+
+    def quote(self, name: str) -> str:
+        return quote(self.kernel, name)
+
+    def add(self, name: str, rows: RowSet, columns: Sequence[str]) -> list[str]:
+        """A set of rows as inputs; returns a SELECT of the columns for each of them."""
+        inputs = rows.inputs(name)
+        self.inputs |= inputs
+        return [self.select(columns, input_name) for input_name in inputs]
+
+    def select(self, columns: Sequence[str], source: str, where: str = "") -> str:
+        listed = ", ".join(self.quote(column) for column in columns)
+        return f"SELECT {listed} FROM {self.quote(source)}{where}"
+
+    def view(self, name: str, texts: Sequence[str]) -> None:
+        self.views.append((name, " UNION ALL ".join(texts)))
+
+    def piece(self, sql: str, output: WriteParquet | None = None, checks: Sequence[tuple[str, str]] = ()) -> Piece:
+        return Piece(sql, self.inputs, tuple(self.views), output, tuple(checks))
+
+    @property
+    def bytes(self) -> int:
+        return sum(input.bytes for input in self.inputs.values() if isinstance(input, Files))
+
+    @property
+    def rows(self) -> int:
+        return sum(input.rows for input in self.inputs.values() if isinstance(input, Files))
+
+
+def quote(kernel: Kernel, name: str) -> str:
+    mark = "`" if kernel == "spark" else '"'
+    return mark + name.replace(mark, mark * 2) + mark
+
+
+def sources_of(store: Store, picture: Picture, bound: BoundQuery, kernel: Kernel) -> Sources:
+    """All inputs of a bound query, as one picture shows them."""
+    sources = Sources(kernel)
+    for scan in bound.scans:
+        add_scan(store, picture, scan, sources)
+    return sources
+
+
+def add_scan(store: Store, picture: Picture, scan: Scan, sources: Sources) -> None:
+    if scan.source == "changes":
+        _add_changes(store, picture.state, scan, sources)
+    elif scan.as_of is not None:
+        state = store.catalog.state_at(scan.as_of)
+        sources.inputs[scan.name] = table_files(store, state, scan.relation, scan.columns)
+    else:
+        add_table(store, picture, scan.relation, scan.columns, scan.name, sources)
+
+
+def add_table(
+    store: Store, picture: Picture, table: Table, columns: Sequence[str], name: str, sources: Sources
+) -> None:
+    """A table as the picture's transaction sees it."""
+    pending = picture.pending(table.id)
+    if pending is None:
+        sources.inputs[name] = table_files(store, picture.state, table, columns)
+        return
+    replaced = [text for rows in (pending.updated, pending.deleted) for text in _ids(sources, name, rows)]
+    needed = tuple(columns) if not replaced else tuple(dict.fromkeys((ROW_ID, *columns)))
+    sources.inputs[f"{name}_base"] = table_files(store, picture.state, table, needed)
+    where = ""
+    if replaced:
+        sources.view(f"{name}_gone", replaced)
+        where = f" WHERE {sources.quote(ROW_ID)} NOT IN (SELECT {sources.quote(ROW_ID)} FROM {sources.quote(name + '_gone')})"
+    texts = [sources.select(columns, f"{name}_base", where)]
+    texts += sources.add(f"{name}_updated", pending.updated, columns)
+    texts += sources.add(f"{name}_new", pending.new, columns)
+    sources.view(name, texts)
+
+
+def _ids(sources: Sources, name: str, rows: RowSet) -> list[str]:
+    kind = "updated" if len(rows.columns) > 1 else "deleted"
+    return sources.add(f"{name}_{kind}", rows, [ROW_ID])
+
+
+def table_files(store: Store, state: CatalogState, table: Table, columns: Sequence[str]) -> Files:
+    """The files of a table at one SCN, and those of its columns that are needed."""
+    folder = store.folder(table.id)
+    files = folder.files(state.versions[table.id])
+    share = len(columns) / (len(table.columns) + 1)
+    return Files(
+        tuple(str(folder.path / file.path) for file in files),
+        tuple(FileColumn(name, type_of_column(table, name)) for name in columns),
+        rows=sum(file.rows for file in files),
+        bytes=int(sum(file.bytes for file in files) * share),
+    )
+
+
+def type_of_column(table: Table, name: str) -> Type:
+    if name == ROW_ID:
+        return ROW_ID_TYPE
+    column = table.column(name)
+    assert column is not None, f"{table.name} has no column {name}"
+    return column.type
+
+
+# --- the change log --------------------------------------------------------------------------------
+
+
+def _add_changes(store: Store, state: CatalogState, scan: Scan, sources: Sources) -> None:
+    """`clog_<table>`: the table's columns, whose image it is, what happened, and under which SCN."""
+    table = scan.relation
+    upto = scan.as_of if scan.as_of is not None else state.scn
+    changes = store.catalog.changes(table.id, store.catalog.history_from(), upto)
+    eras = store.catalog.past_tables(table.id)
+    texts = [_no_changes(sources, scan)]
+    for number, (kind, stored, files) in enumerate(_by_kind_and_era(changes, eras)):
+        name = f"{scan.name}_{number}"
+        sources.inputs[name] = _change_files(store, table, stored, kind, files, scan.columns)
+        texts.append(_select_changes(sources, name, kind, scan.columns))
+    sources.view(scan.name, texts)
+
+
+def _by_kind_and_era(
+    changes: Sequence[ChangeFile], eras: Sequence[tuple[int, int | None, Table]]
+) -> list[tuple[str, Table, list[ChangeFile]]]:
+    """Change files that look alike: of one kind, written while the table had one set of columns."""
+
+    def era(change: ChangeFile) -> int:
+        return max((i for i, (first, _, _) in enumerate(eras) if first <= change.scn), default=0)
+
+    ordered = sorted(changes, key=lambda change: (change.kind, era(change), change.scn))
+    groups = groupby(ordered, key=lambda change: (change.kind, era(change)))
+    return [(kind, eras[number][2], list(files)) for (kind, number), files in groups]
+
+
+def _change_files(
+    store: Store, table: Table, stored: Table, kind: str, files: Sequence[ChangeFile], columns: Sequence[str]
+) -> Files:
+    """A column is found by its id, since it may have had another name when the file was written."""
+    folder = store.folder(table.id)
+    names = {column.id: column.name for column in stored.columns}
+    found = [
+        FileColumn(column.name, column.type, names.get(column.id, f"absent {column.id}"))
+        for column in table.columns
+        if column.name in columns
+    ]
+    if kind == "change":
+        found.append(FileColumn(CHANGE_TYPE, TEXT))
+    return Files(
+        tuple(str(folder.path / file.path) for file in files),
+        tuple(found) or (FileColumn(ROW_ID, ROW_ID_TYPE),),
+        file_values=(("trans_scn", BIGINT, tuple(file.scn for file in files)),),
+        rows=sum(file.rows for file in files),
+    )
+
+
+_MARKS = {
+    "insert": {"old_new_mark": "'N'", "dml_type": "'I'"},
+    "change": {
+        "old_new_mark": "CASE WHEN {type} IN ('delete', 'update_preimage') THEN 'O' ELSE 'N' END",
+        "dml_type": "CASE {type} WHEN 'insert' THEN 'I' WHEN 'delete' THEN 'D' ELSE 'U' END",
+    },
+}
+
+
+def _select_changes(sources: Sources, name: str, kind: str, columns: Sequence[str]) -> str:
+    def text(column: str) -> str:
+        mark = _MARKS[kind].get(column, sources.quote(column)).format(type=sources.quote(CHANGE_TYPE))
+        return f"{mark} AS {sources.quote(column)}"
+
+    return f"SELECT {', '.join(text(column) for column in columns)} FROM {sources.quote(name)}"
+
+
+def _no_changes(sources: Sources, scan: Scan) -> str:
+    """An empty relation of the right shape, so that a table with no change has a change log."""
+    types = {"old_new_mark": TEXT, "dml_type": TEXT, "trans_scn": BIGINT}
+    columns = tuple(FileColumn(name, types.get(name) or type_of_column(scan.relation, name)) for name in scan.columns)
+    sources.inputs[f"{scan.name}_none"] = Files((), columns)
+    return sources.select([column.name for column in columns], f"{scan.name}_none")
+
+
+def limited_to(files: Files, columns: Sequence[str]) -> Files:
+    """The same files with fewer columns."""
+    return replace(files, columns=tuple(column for column in files.columns if column.name in columns))

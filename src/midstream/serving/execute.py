@@ -1,0 +1,227 @@
+"""One statement, by its kind: which part of the runtime does it, and what the client is told."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+from midstream.errors import SqlSyntaxError, UndefinedName, Unsupported, WrongObject
+from midstream.plan import BindContext, bind_delete, bind_insert, bind_merge, bind_query, bind_update
+from midstream.relations.table import Column, Table
+from midstream.runtime import copying, definitions, query
+from midstream.runtime.alterations import alter_table
+from midstream.runtime.definitions import StateSchema
+from midstream.runtime.settings import SETTINGS, read_setting
+from midstream.runtime.transaction import Transaction
+from midstream.runtime.writing import Writer
+from midstream.serving import showing
+from midstream.serving.result import Result
+from midstream.serving.session import Session
+from midstream.sql.statements import (
+    DEFAULT,
+    AlterTable,
+    Copy,
+    CreateTable,
+    CreateTableAs,
+    CreateView,
+    Delete,
+    Describe,
+    Drop,
+    Explain,
+    InsertQuery,
+    InsertValues,
+    Merge,
+    Select,
+    Set,
+    Show,
+    Statement,
+    Update,
+)
+
+
+def execute(session: Session, statement: Statement, context: BindContext) -> Result:
+    match statement:
+        case Select():
+            return select(session, statement, context)
+        case InsertValues() | InsertQuery() | Update() | Delete() | Merge():
+            return write(session, statement, context)
+        case Copy(direction="from"):
+            return copy_from(session, statement, context)
+        case Copy():
+            return copy_to(session, statement, context)
+        case CreateTable() | CreateTableAs() | CreateView() | Drop() | AlterTable():
+            return define(session, statement, context)
+        case Explain() | Show() | Describe():
+            return showing.show(session, statement, context)
+        case Set(name=name, value=value):
+            return set_setting(session, name, value)
+        case _:
+            raise not_yet(statement)
+
+
+def not_yet(statement: Statement) -> Unsupported:
+    """What the grammar reads and nothing runs yet."""
+    words = " ".join(statement.text.split()[:3]).upper()
+    return Unsupported(
+        f"{words} … is not available yet",
+        detail="The statement is understood, but this version of Midstream cannot run it.",
+        hint="docs/roadmap.md says what comes next.",
+        position=statement.start,
+    )
+
+
+# --- reading ---------------------------------------------------------------------------------------
+
+
+def select(session: Session, statement: Select, context: BindContext) -> Result:
+    with session.reading() as picture, session.cancellable() as cancellation:
+        store = session.store
+        bound = bind_query(statement.query, StateSchema(store.catalog, picture.state), context)
+        table = query.run_query(store, picture, bound, session.settings, cancellation)
+    return Result(
+        status=f"SELECT {table.num_rows}",
+        scn=picture.state.scn,
+        table=table,
+        types=[output.type for output in bound.outputs],
+        data_frame=lambda: store.engine.arrow_data_frame(table),
+    )
+
+
+# --- writing ---------------------------------------------------------------------------------------
+
+
+def table_to_write(picture: Transaction, name: str, verb: str) -> Table:
+    relation = picture.state.relations.get(name)
+    if relation is None:
+        raise UndefinedName(f'relation "{name}" does not exist', hint=showing.did_you_mean(name, picture.state))
+    if not isinstance(relation, Table):
+        raise WrongObject(f'cannot {verb} view "{name}"', detail="A view has no rows of its own.")
+    return relation
+
+
+def write(
+    session: Session, statement: InsertValues | InsertQuery | Update | Delete | Merge, context: BindContext
+) -> Result:
+    def work(writer: Writer) -> int:
+        picture = writer.transaction
+        schema = StateSchema(session.store.catalog, picture.state)
+        match statement:
+            case InsertValues(table=name):
+                return _insert_values(writer, table_to_write(picture, name, "insert into"), statement)
+            case InsertQuery(table=name):
+                table = table_to_write(picture, name, "insert into")
+                return writer.insert_query(table, bind_insert(statement, table, schema, context))
+            case Update(table=name):
+                table = table_to_write(picture, name, "update")
+                bound = bind_update(statement, table, schema, context)
+                return writer.update(table, bound, _assigned(statement))
+            case Delete(table=name):
+                table = table_to_write(picture, name, "delete from")
+                return writer.delete(table, bind_delete(statement, table, schema, context))
+            case Merge(table=name):
+                table = table_to_write(picture, name, "merge into")
+                return writer.merge(table, bind_merge(statement, table, schema, context))
+
+    rows, scn = session.writing(work, context)
+    tag = {InsertValues: "INSERT 0", InsertQuery: "INSERT 0", Update: "UPDATE", Delete: "DELETE", Merge: "MERGE"}
+    return Result(status=f"{tag[type(statement)]} {rows}", scn=scn)
+
+
+def _assigned(statement: Update) -> frozenset[str]:
+    """The columns that SET names."""
+    return frozenset(target.name for target in statement.assigned)
+
+
+def _insert_values(writer: Writer, table: Table, statement: InsertValues) -> int:
+    columns = listed_columns(table, statement.columns)
+    width = len(statement.rows[0]) if statement.rows else 0
+    if not statement.columns:
+        columns = columns[:width] if width < len(columns) else columns
+    if width != len(columns):
+        more = (
+            "more expressions than target columns" if width > len(columns) else "more target columns than expressions"
+        )
+        raise SqlSyntaxError(f"INSERT has {more}", position=statement.start)
+    return writer.insert_values(table, columns, _with_defaults(writer, columns, statement.rows))
+
+
+def _with_defaults(
+    writer: Writer, columns: Sequence[Column], rows: Sequence[Sequence[object]]
+) -> Sequence[Sequence[object]]:
+    """DEFAULT in a VALUES list, replaced by what it stands for."""
+    if not any(value is DEFAULT for row in rows for value in row):
+        return rows
+    defaults = [writer.default_value(column) if column.default is not None else None for column in columns]
+    return [
+        [default if value is DEFAULT else value for value, default in zip(row, defaults, strict=True)] for row in rows
+    ]
+
+
+def listed_columns(table: Table, names: Sequence[str]) -> list[Column]:
+    """The columns that an INSERT or COPY names, or all of them."""
+    found = [table.column(name) for name in names]
+    for name, column in zip(names, found, strict=True):
+        if column is None:
+            raise UndefinedName(f'column "{name}" of relation "{table.name}" does not exist', sqlstate="42703")
+        if list(names).count(name) > 1:
+            raise SqlSyntaxError(f'column "{name}" specified more than once', sqlstate="42701")
+    return cast("list[Column]", found) if names else list(table.columns)
+
+
+def copy_from(session: Session, statement: Copy, context: BindContext) -> Result:
+    def work(writer: Writer) -> int:
+        table = table_to_write(writer.transaction, cast(str, statement.table), "copy to")
+        return copying.copy_into(writer, table, listed_columns(table, statement.columns), statement)
+
+    rows, scn = session.writing(work, context)
+    return Result(status=f"COPY {rows}", scn=scn)
+
+
+def copy_to(session: Session, statement: Copy, context: BindContext) -> Result:
+    with session.reading() as picture, session.cancellable() as cancellation:
+        schema = StateSchema(session.store.catalog, picture.state)
+        bound = bind_query(copying.query_of(statement), schema, context)
+        table = query.run_query(session.store, picture, bound, session.settings, cancellation)
+        rows = copying.copy_out(table, [output.type for output in bound.outputs], statement)
+    return Result(status=f"COPY {rows}", scn=picture.state.scn)
+
+
+# --- defining --------------------------------------------------------------------------------------
+
+
+def define(
+    session: Session,
+    statement: CreateTable | CreateTableAs | CreateView | Drop | AlterTable,
+    context: BindContext,
+) -> Result:
+    session.forbid_in_transaction(" ".join(statement.text.split()[:2]).upper() or "DDL")
+    store = session.store
+    with session.cancellable() as cancellation:
+        match statement:
+            case CreateTable():
+                return Result(status="CREATE TABLE", scn=definitions.create_table(store, statement, context))
+            case CreateTableAs():
+                rows, scn = definitions.create_table_as(store, statement, context, session.settings, cancellation)
+                return Result(status=f"SELECT {rows}", scn=scn)
+            case CreateView(kind="plain", options=options) if not options:
+                return Result(status="CREATE VIEW", scn=definitions.create_view(store, statement, context))
+            case CreateView():
+                raise not_yet(statement)
+            case Drop(kind=kind) if kind in ("table", "view"):
+                return Result(status=f"DROP {kind.upper()}", scn=definitions.drop(store, statement))
+            case Drop():
+                raise not_yet(statement)
+            case AlterTable():
+                return Result(status="ALTER TABLE", scn=alter_table(store, statement, context, cancellation))
+
+
+def set_setting(session: Session, name: str, value: object | None) -> Result:
+    scn = session.store.catalog.state.scn
+    if value is None:
+        setting = SETTINGS.get(name)
+        value = setting.default if setting else None
+    read = read_setting(name, value)
+    if SETTINGS[name].of_database:
+        session.store.catalog.keep_setting(name, str(read))
+    session.settings[name] = read
+    return Result(status="SET", scn=scn)

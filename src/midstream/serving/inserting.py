@@ -1,0 +1,25 @@
+"""`db.insert`: rows from Python into a relation, as one statement."""
+
+from __future__ import annotations
+
+from midstream.ingest.sources import FileSource, FrameSource, read_source
+from midstream.runtime import copying
+from midstream.runtime.writing import Writer
+from midstream.serving.execute import table_to_write
+from midstream.serving.result import Result
+from midstream.serving.session import Session
+
+
+def insert(session: Session, name: str, data: object) -> Result:
+    source = read_source(data)
+
+    def work(writer: Writer) -> int:
+        table = table_to_write(writer.transaction, name.lower(), "insert into")
+        if isinstance(source, FileSource):
+            return copying.copy_path(writer, table, str(data), {"format": source.format, **source.options})
+        if isinstance(source, FrameSource):
+            return copying.copy_frame(writer, table, source.frame)
+        return writer.insert_source(table, source)
+
+    rows, scn = session.writing(work, session.context())
+    return Result(status=f"INSERT 0 {rows}", scn=scn)

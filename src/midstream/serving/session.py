@@ -1,0 +1,194 @@
+"""A session: statements one after another, the settings and the transaction that belong to them.
+
+Outside BEGIN every statement is a transaction of its own, and several threads may run statements of one
+session side by side. Inside BEGIN they take turns. A statement that fails inside BEGIN aborts the
+transaction: all but ROLLBACK (or COMMIT, which then rolls back) is refused until it ends.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime, timezone
+from typing import TypeVar
+
+from midstream.errors import Closed, Error, InvalidParameter, TransactionAborted, TransactionConflict, TransactionError
+from midstream.maintenance.engine import Cancellation
+from midstream.plan import BindContext
+from midstream.runtime.commit import commit
+from midstream.runtime.settings import SETTINGS
+from midstream.runtime.store import Store
+from midstream.runtime.transaction import Transaction
+from midstream.runtime.writing import Writer
+from midstream.serving.result import Result
+from midstream.sql import parse
+from midstream.sql.statements import Begin, Commit, Rollback, Set, Show, Statement
+
+T = TypeVar("T")
+ATTEMPTS = 5
+"""How often a statement outside BEGIN is tried when another one was faster."""
+
+
+class Session:
+    def __init__(self, store: Store, execute: Callable[[Session, Statement, BindContext], Result]) -> None:
+        self.store = store
+        self.settings: dict[str, object] = {name: setting.default for name, setting in SETTINGS.items()}
+        self._execute = execute
+        self._transaction: Transaction | None = None
+        self._aborted = False
+        self._closed = False
+        self._turn = threading.RLock()
+        self._running: set[Cancellation] = set()
+
+    # --- the public face -------------------------------------------------------------------------
+
+    def sql(self, text: str, parameters: Sequence[object] = ()) -> Result:
+        """Runs the statements of a text and gives the last one's result."""
+        self._check_open()
+        try:
+            statements = parse(text)
+            if parameters and len(statements) > 1:
+                raise InvalidParameter("parameters need a single statement", detail=f"There are {len(statements)}.")
+            result = Result(status="", scn=self.store.catalog.state.scn)
+            for statement in statements:
+                result = self.run(statement, tuple(parameters))
+            return result
+        except Error as error:
+            error.sql = error.sql or text
+            raise
+
+    def cancel(self) -> None:
+        """Stops what the session runs now, from another thread."""
+        for cancellation in list(self._running):
+            cancellation.cancel()
+
+    @property
+    def in_transaction(self) -> bool:
+        return self._transaction is not None
+
+    def close(self) -> None:
+        with self._turn:
+            if not self._closed:
+                self._end_transaction()
+                self._closed = True
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # --- statements ------------------------------------------------------------------------------
+
+    def run(self, statement: Statement, parameters: tuple[object, ...] = ()) -> Result:
+        self._check_open()
+        context = self.context(parameters, statement)
+        if isinstance(statement, Begin | Commit | Rollback):
+            with self._turn:
+                return self._control(statement)
+        if self._transaction is None:
+            return self._execute(self, statement, context)
+        with self._turn:
+            self._check_not_aborted(statement)
+            try:
+                return self._execute(self, statement, context)
+            except BaseException:
+                self._aborted = self._transaction is not None and not isinstance(statement, Set | Show)
+                raise
+
+    def context(self, parameters: tuple[object, ...] = (), statement: Statement | None = None) -> BindContext:
+        state = self._transaction.state if self._transaction else self.store.catalog.state
+        start = statement.start if statement is not None else (1, 1)
+        return BindContext(scn=state.scn, now=datetime.now(timezone.utc), parameters=parameters, start=start)
+
+    @contextmanager
+    def reading(self) -> Iterator[Transaction]:
+        """The picture that a statement reads: the transaction's, or the newest."""
+        if self._transaction is not None:
+            yield self._transaction
+            return
+        transaction = Transaction(self.store)
+        try:
+            yield transaction
+        finally:
+            transaction.end()
+
+    def writing(self, work: Callable[[Writer], T], context: BindContext) -> tuple[T, int]:
+        """Runs a statement that writes, and commits it unless it is part of a transaction; with its SCN."""
+        if self._transaction is not None:
+            with self.cancellable() as cancellation:
+                return work(
+                    Writer(self._transaction, context, self.settings, cancellation)
+                ), self._transaction.state.scn
+        for attempt in range(ATTEMPTS):
+            transaction = Transaction(self.store)
+            try:
+                with self.cancellable() as cancellation:
+                    done = work(Writer(transaction, context, self.settings, cancellation))
+                    return done, commit(transaction)
+            except TransactionConflict:
+                if attempt == ATTEMPTS - 1:
+                    raise
+            finally:
+                transaction.end()
+        raise AssertionError("unreachable")
+
+    @contextmanager
+    def cancellable(self) -> Iterator[Cancellation]:
+        cancellation = Cancellation()
+        self._running.add(cancellation)
+        try:
+            yield cancellation
+        finally:
+            self._running.discard(cancellation)
+
+    def forbid_in_transaction(self, what: str) -> None:
+        if self._transaction is not None:
+            raise TransactionError(
+                f"{what} cannot run inside a transaction",
+                hint="COMMIT or ROLLBACK first.",
+                sqlstate="25001",
+            )
+
+    # --- transactions ----------------------------------------------------------------------------
+
+    def _control(self, statement: Begin | Commit | Rollback) -> Result:
+        if isinstance(statement, Begin):
+            return self._begin()
+        if self._transaction is None:
+            word = "COMMIT" if isinstance(statement, Commit) else "ROLLBACK"
+            notice = "there is no transaction in progress"
+            return Result(status=word, scn=self.store.catalog.state.scn, notices=[notice])
+        if isinstance(statement, Rollback) or self._aborted:
+            self._end_transaction()
+            return Result(status="ROLLBACK", scn=self.store.catalog.state.scn)
+        try:
+            scn = commit(self._transaction)
+        finally:
+            self._end_transaction()
+        return Result(status="COMMIT", scn=scn)
+
+    def _begin(self) -> Result:
+        scn = self.store.catalog.state.scn
+        if self._transaction is not None:
+            return Result(status="BEGIN", scn=scn, notices=["there is already a transaction in progress"])
+        self._transaction = Transaction(self.store)
+        return Result(status="BEGIN", scn=scn)
+
+    def _end_transaction(self) -> None:
+        if self._transaction is not None:
+            self._transaction.end()
+        self._transaction, self._aborted = None, False
+
+    def _check_not_aborted(self, statement: Statement) -> None:
+        if self._aborted:
+            raise TransactionAborted(
+                "current transaction is aborted, commands ignored until end of transaction block",
+                hint="ROLLBACK ends it.",
+                position=statement.start,
+            )
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise Closed("the session is closed", hint="Open another with db.session().")

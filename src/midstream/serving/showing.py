@@ -1,0 +1,197 @@
+"""SHOW, DESCRIBE and EXPLAIN: the database about itself."""
+
+from __future__ import annotations
+
+import difflib
+import time
+
+from midstream.errors import UndefinedName, Unsupported
+from midstream.plan import BindContext, bind_delete, bind_insert, bind_merge, bind_query, bind_update
+from midstream.plan.explain import explain_query
+from midstream.relations.catalog import CatalogState
+from midstream.relations.table import CheckConstraint, ForeignKey, Key, Table, TableConstraint
+from midstream.relations.view import View
+from midstream.runtime import query
+from midstream.runtime.definitions import StateSchema, relations_named
+from midstream.runtime.settings import SETTINGS, read_setting
+from midstream.serving.result import Result, Row
+from midstream.serving.session import Session
+from midstream.sql.statements import (
+    CreateView,
+    Delete,
+    Describe,
+    Explain,
+    InsertQuery,
+    Merge,
+    Name,
+    Select,
+    Show,
+    Statement,
+    Update,
+)
+from midstream.types import BIGINT, BOOLEAN, TEXT
+
+
+def show(session: Session, statement: Explain | Show | Describe, context: BindContext) -> Result:
+    match statement:
+        case Describe(name=name):
+            return describe(session, name)
+        case Explain():
+            return explain(session, statement, context)
+        case Show(what=what):
+            return show_list(session, what.lower())
+
+
+def did_you_mean(name: str, state: CatalogState) -> str | None:
+    near = difflib.get_close_matches(name, list(state.relations), 1)
+    return f'Did you mean "{near[0]}"?' if near else None
+
+
+# --- SHOW ------------------------------------------------------------------------------------------
+
+
+def show_list(session: Session, what: str) -> Result:
+    with session.reading() as picture:
+        state = picture.state
+        match what:
+            case "tables":
+                return _tables(session, state)
+            case "views":
+                return _views(state)
+            case "streams" | "continuous queries":
+                return Result.of_rows([("name", TEXT)], [], status="SHOW", scn=state.scn)
+            case "status":
+                return _status(session, state)
+            case _:
+                return _setting(session, what, state.scn)
+
+
+def _tables(session: Session, state: CatalogState) -> Result:
+    columns = [("name", TEXT), ("columns", BIGINT), ("rows", BIGINT), ("files", BIGINT), ("bytes", BIGINT)]
+    rows: list[Row] = []
+    for table in sorted((r for r in state.relations.values() if isinstance(r, Table)), key=lambda t: t.name):
+        files = session.store.folder(table.id).files(state.versions[table.id])
+        sizes = (sum(file.rows for file in files), len(files), sum(file.bytes for file in files))
+        rows.append((table.name, len(table.columns), *sizes))
+    return Result.of_rows(columns, rows, status="SHOW", scn=state.scn)
+
+
+def _views(state: CatalogState) -> Result:
+    views = sorted((r for r in state.relations.values() if isinstance(r, View)), key=lambda v: v.name)
+    rows: list[Row] = [(view.name, "ordinary", ", ".join(view.reads), view.query) for view in views]
+    columns = [("name", TEXT), ("kind", TEXT), ("reads", TEXT), ("query", TEXT)]
+    return Result.of_rows(columns, rows, status="SHOW", scn=state.scn)
+
+
+def _status(session: Session, state: CatalogState) -> Result:
+    tables = [r for r in state.relations.values() if isinstance(r, Table)]
+    facts: list[Row] = [
+        ("current_scn", str(state.scn)),
+        ("oldest_scn", str(session.store.catalog.history_from())),
+        ("tables", str(len(tables))),
+        ("views", str(len(state.relations) - len(tables))),
+        ("running_jobs", str(len(session.store.engine.progress()))),
+        ("cores", str(session.store.engine.cores)),
+    ]
+    return Result.of_rows([("name", TEXT), ("value", TEXT)], facts, status="SHOW", scn=state.scn)
+
+
+def _setting(session: Session, name: str, scn: int) -> Result:
+    if name == "all":
+        rows: list[Row] = [(s.name, str(session.settings[s.name]), s.about) for s in SETTINGS.values()]
+        columns = [("name", TEXT), ("value", TEXT), ("about", TEXT)]
+        return Result.of_rows(columns, rows, status="SHOW", scn=scn)
+    if name not in SETTINGS:
+        read_setting(name, "")
+    return Result.of_rows(
+        [("name", TEXT), ("value", TEXT)], [(name, str(session.settings[name]))], status="SHOW", scn=scn
+    )
+
+
+# --- DESCRIBE --------------------------------------------------------------------------------------
+
+
+def describe(session: Session, name: Name) -> Result:
+    with session.reading() as picture:
+        state = picture.state
+    relation = state.relations.get(name)
+    if relation is None:
+        raise UndefinedName(f'relation "{name}" does not exist', hint=did_you_mean(name, state))
+    columns = [("name", TEXT), ("type", TEXT), ("not_null", BOOLEAN), ("default", TEXT), ("constraints", TEXT)]
+    rows: list[Row]
+    if isinstance(relation, View):
+        rows = [(column, str(type_), False, None, "") for column, type_ in relation.columns]
+    else:
+        rows = [
+            (c.name, str(c.type), c.not_null, c.default, "; ".join(_constraints_of(relation, c.name)))
+            for c in relation.columns
+        ]
+    return Result.of_rows(columns, rows, status="DESCRIBE", scn=state.scn)
+
+
+def _constraints_of(table: Table, column: str) -> list[str]:
+    return [text for constraint in table.constraints if (text := _constraint_text(constraint, column))]
+
+
+def _constraint_text(constraint: TableConstraint, column: str) -> str:
+    match constraint:
+        case Key(columns=columns, is_primary=is_primary):
+            text = f"{'PRIMARY KEY' if is_primary else 'UNIQUE'} ({', '.join(columns)})"
+            return text if column in columns else ""
+        case ForeignKey(columns=columns, table=table, referred=referred, on_delete=on_delete):
+            text = f"REFERENCES {table} ({', '.join(referred)}) ON DELETE {on_delete.upper()}"
+            return text if column in columns else ""
+        case CheckConstraint(condition=condition):
+            return f"CHECK ({condition})" if column in condition else ""
+        case _:
+            parts = f" PARTITION BY {', '.join(constraint.partition_by)}" if constraint.partition_by else ""
+            text = f"{'STRICTLY ' if constraint.strictly else ''}INCREASING {constraint.column}{parts}"
+            return text if column == constraint.column else ""
+
+
+# --- EXPLAIN ---------------------------------------------------------------------------------------
+
+
+def explain(session: Session, statement: Explain, context: BindContext) -> Result:
+    target = statement.target
+    with session.reading() as picture, session.cancellable() as cancellation:
+        schema = StateSchema(session.store.catalog, picture.state)
+        if isinstance(target, str):
+            target = _view_query(schema, target)
+        bound = _bound(target, schema, context)
+        choice, sources = query.prepare(session.store, picture, bound, session.settings)
+        lines = list(explain_query(bound, choice.kernel, choice.reason, sources.inputs))
+        if isinstance(target, CreateView):
+            reads = ", ".join(relations_named(target.query, picture.state))
+            lines.insert(0, f"An ordinary view: its query runs at each read, over {reads or 'no relation'}.")
+        if statement.analyze and isinstance(target, Select):
+            started = time.perf_counter()
+            table = query.run_query(session.store, picture, bound, session.settings, cancellation)
+            seconds = time.perf_counter() - started
+            lines.append(f"Ran in {seconds * 1000:,.0f} ms, {table.num_rows:,} rows.")
+        elif statement.analyze:
+            raise Unsupported("EXPLAIN (ANALYZE) takes a SELECT", hint="EXPLAIN without ANALYZE takes any statement.")
+    return Result.of_lines("plan", lines, status="EXPLAIN", scn=picture.state.scn)
+
+
+def _view_query(schema: StateSchema, name: str) -> Select:
+    from midstream.sql import parse_query
+
+    relation = schema.relation(name)
+    if not isinstance(relation, View):
+        raise UndefinedName(f'view "{name}" does not exist', hint=did_you_mean(name, schema.state))
+    return Select(parse_query(relation.query))
+
+
+def _bound(target: Statement, schema: StateSchema, context: BindContext):  # type: ignore[no-untyped-def]
+    match target:
+        case Select(query=text) | CreateView(query=text):
+            return bind_query(text, schema, context)
+        case InsertQuery(table=name) | Update(table=name) | Delete(table=name) | Merge(table=name):
+            table = schema.relation(name)
+            if not isinstance(table, Table):
+                raise UndefinedName(f'table "{name}" does not exist', hint=did_you_mean(name, schema.state))
+            binders = {InsertQuery: bind_insert, Update: bind_update, Delete: bind_delete, Merge: bind_merge}
+            return binders[type(target)](target, table, schema, context)  # type: ignore[operator]
+        case _:
+            raise Unsupported("EXPLAIN cannot explain this statement", hint="It takes queries, DML and CREATE VIEW.")
