@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Literal
 
 from sqlglot import exp
@@ -235,6 +236,17 @@ class Drop(Statement):
 
 
 # --- data ----------------------------------------------------------------------------------------
+
+
+class _Default(Enum):
+    DEFAULT = "DEFAULT"
+
+    def __repr__(self) -> str:
+        return "DEFAULT"
+
+
+DEFAULT = _Default.DEFAULT
+"""The word DEFAULT among the values of an `InsertValues`."""
 
 
 @dataclass(frozen=True)
