@@ -1,0 +1,318 @@
+"""Arithmetic and mathematics.
+
+Integers overflow and divide by zero with an error. `int / int` cuts towards zero. Sums, differences and
+products of numerics are exact or an error; quotients are rounded half away from zero to the scale of the
+result's type: numeric(10,2) / numeric(10,2) is numeric(23,13). Floating-point overflow gives Infinity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from midstream.plan.functions.casts import plain_cast
+from midstream.plan.functions.kernel_types import raise_error
+from midstream.plan.functions.model import (
+    FLOATS,
+    INTEGERS,
+    Function,
+    Kernel,
+    KernelRefuses,
+    Operand,
+    Template,
+    bounded_numeric,
+    function,
+    numeric_digits,
+)
+from midstream.types import NUMERIC, Type
+
+
+def _sum_type(types: Sequence[Type]) -> Type:
+    (p1, s1), (p2, s2) = map(numeric_digits, types)
+    return bounded_numeric(max(p1 - s1, p2 - s2) + 1, max(s1, s2))
+
+
+def _product_type(types: Sequence[Type]) -> Type:
+    (p1, s1), (p2, s2) = map(numeric_digits, types)
+    return bounded_numeric(p1 - s1 + p2 - s2 + 1, s1 + s2)
+
+
+def quotient_type(types: Sequence[Type]) -> Type:
+    """Spark's rule: at least six places, and enough for the divisor's digits; whole digits yield last."""
+    (p1, s1), (p2, s2) = map(numeric_digits, types)
+    whole, scale = min(38, p1 - s1 + s2), min(38, max(6, s1 + p2 + 1))
+    excess = whole + scale - 38
+    if excess > 0:
+        scale -= excess // 2 + 1
+        whole = 38 - scale
+    return NUMERIC(whole + scale, scale)
+
+
+def _remainder_type(types: Sequence[Type]) -> Type:
+    (p1, s1), (p2, s2) = map(numeric_digits, types)
+    return bounded_numeric(max(p1 - s1, p2 - s2), max(s1, s2))
+
+
+def _exact(operator: str, kernel: Kernel) -> Template:
+    def text(operands: Sequence[Operand], result: Type) -> str:
+        left, right = operands
+        if operator == "*" and numeric_digits(left.type)[1] + numeric_digits(right.type)[1] > 38 and kernel == "duckdb":
+            raise KernelRefuses("DuckDB cannot multiply numerics with more than 38 places")
+        return plain_cast(f"{left.text} {operator} {right.text}", result, kernel)
+
+    return text
+
+
+def exact_quotient(dividend: Operand, divisor: Operand, result: Type) -> str:
+    """DuckDB divides numerics as doubles, so this divides the unscaled integers and rounds by the remainder."""
+    (p1, _), (p2, s2), (precision, scale) = map(numeric_digits, (dividend.type, divisor.type, result))
+    if p1 + scale + s2 > 38 or p2 + s2 > 38:
+        raise KernelRefuses("DuckDB cannot divide numerics of this size exactly")
+    shift = scale + s2
+    top = f"CAST({dividend.text} * CAST('1{'0' * shift}' AS DECIMAL({shift + 1}, 0)) AS HUGEINT)"
+    bottom = f"CAST({divisor.text} * CAST('1{'0' * s2}' AS DECIMAL({s2 + 1}, 0)) AS HUGEINT)"
+    up = f"CASE WHEN 2 * abs({top} % {bottom}) >= abs({bottom}) THEN sign({top}) * sign({bottom}) ELSE 0 END"
+    unscaled = f"CAST({top} // {bottom} + {up} AS DECIMAL(38, 0))"
+    unit = f"CAST('0.{'0' * (scale - 1)}1' AS DECIMAL({scale + 1}, {scale}))"
+    return f"CAST({unscaled} * {unit} AS DECIMAL({precision}, {scale}))"
+
+
+def _duckdb_quotient(operands: Sequence[Operand], result: Type) -> str:
+    return exact_quotient(operands[0], operands[1], result)
+
+
+def _spark_quotient(operands: Sequence[Operand], result: Type) -> str:
+    return plain_cast(f"{operands[0].text} / {operands[1].text}", result, "spark")
+
+
+def _spark_integer_quotient(operands: Sequence[Operand], result: Type) -> str:
+    return plain_cast(f"{operands[0].text} div {operands[1].text}", result, "spark")
+
+
+def _same_type(operator: str, kernel: Kernel) -> Template:
+    return lambda operands, result: f"({operands[0].text} {operator} {operands[1].text})"
+
+
+def _binary_examples(operator: str, pairs: Sequence[tuple[str, str]]) -> list[str]:
+    return [f"{a} {operator} {b}" for a, b in pairs]
+
+
+_INT_PAIRS = {
+    "smallint": [("7::smallint", "(-2)::smallint"), ("32767::smallint", "1::smallint"), ("NULL::smallint", "3::smallint"),
+                 ("(-32768)::smallint", "(-1)::smallint")],
+    "int": [("7", "(-2)"), ("2147483647", "1"), ("(-2147483648)", "(-1)"), ("NULL::int", "3"), ("7", "0"), ("(-7)", "2"),
+            ("7", "2::smallint")],
+    "bigint": [("7::bigint", "(-2)"), ("9223372036854775807", "1"), ("(-9223372036854775807-1)", "(-1)"), ("7", "0::bigint")],
+}  # fmt: skip
+_NUMERIC_PAIRS = [("1.50", "0.25"), ("(-7.5)", "2"), ("1", "3.00"), ("2.0", "3"), ("NULL::numeric(5,2)", "1.5"),
+                  ("99999999.99", "0.01"), ("12345678901234567890.5", "3"), ("5.5", "0.0"), ("10.0", "(-4)")]  # fmt: skip
+_FLOAT_PAIRS = [("1.5::float8", "0.25::float8"), ("'NaN'::float8", "1::float8"), ("'Infinity'::float8", "2"),
+                ("NULL::float8", "1"), ("7.5::float8", "1.5"), ("1::float8", "0::float8"), ("1.5::real", "2.5::real"),
+                ("1.5::real", "2")]  # fmt: skip
+
+
+def _arithmetic() -> list[Function]:
+    functions = []
+    for operator in ("+", "-", "*", "/", "%"):
+        functions += [_integer_operator(operator, name) for name in INTEGERS]
+        functions.append(_numeric_operator(operator))
+        if operator != "%":
+            functions += [_float_operator(operator, name) for name in FLOATS]
+    return functions
+
+
+def _integer_operator(operator: str, name: str) -> Function:
+    duckdb: Template = _same_type("//" if operator == "/" else operator, "duckdb")
+    spark: Template = _spark_integer_quotient if operator == "/" else _same_type(operator, "spark")
+    if operator == "%":
+        # The smallest integer % -1 is 0; DuckDB calls it an overflow.
+        duckdb = "CASE WHEN {1} = -1 THEN {0} - {0} ELSE {0} % {1} END"
+    return function(
+        f"{operator}({name}, {name}) -> {name}", duckdb=duckdb, spark=spark,
+        examples=_binary_examples(operator, _INT_PAIRS[name]),
+    )  # fmt: skip
+
+
+def _numeric_operator(operator: str) -> Function:
+    rule = {"+": _sum_type, "-": _sum_type, "*": _product_type, "/": quotient_type, "%": _remainder_type}[operator]
+    duckdb: Template = _duckdb_quotient if operator == "/" else _exact(operator, "duckdb")
+    spark: Template = _spark_quotient if operator == "/" else _exact(operator, "spark")
+    return function(
+        f"{operator}(numeric, numeric) -> numeric", result=rule, duckdb=duckdb, spark=spark,
+        examples=_binary_examples(operator, _NUMERIC_PAIRS),
+    )  # fmt: skip
+
+
+def _float_operator(operator: str, name: str) -> Function:
+    text = _same_type(operator, "duckdb")
+    pairs = [(a, b) for a, b in _FLOAT_PAIRS if ("real" in a) == (name == "real")]
+    return function(f"{operator}({name}, {name}) -> {name}", both=text, examples=_binary_examples(operator, pairs))
+
+
+def _unary() -> list[Function]:
+    functions = [
+        function(f"-({name}) -> {name}", both="(- {0})", examples=[f"- (3::{name})", f"- (NULL::{name})"])
+        for name in INTEGERS + FLOATS
+    ]
+    functions.append(function("-(numeric) -> same", both="(- {0})", examples=["- (1.5)"]))
+    functions.append(function("+(numeric) -> same", both="{0}", examples=["+ (1.5)"]))
+    functions += [function(f"+({name}) -> {name}", both="{0}") for name in INTEGERS + FLOATS]
+    return functions
+
+
+def _bits() -> list[Function]:
+    functions = []
+    for name in INTEGERS:
+        for operator, spark in (("&", "({0} & {1})"), ("|", "({0} | {1})"), ("#", "({0} ^ {1})")):
+            duckdb = f"xor({{0}}, {{1}})" if operator == "#" else spark
+            functions.append(
+                function(
+                    f"{operator}({name}, {name}) -> {name}", duckdb=duckdb, spark=spark,
+                    examples=[f"12::{name} {operator} 10::{name}", f"(-1)::{name} {operator} 5::{name}"],
+                )  # fmt: skip
+            )
+        functions.append(function(f"~({name}) -> {name}", both="(~ {0})", examples=[f"~ (5::{name})"]))
+    return functions
+
+
+def _absolute() -> list[Function]:
+    functions = [
+        function(f"abs({name}) -> {name}", both="abs({0})", examples=[f"abs((-3)::{name})", f"abs(NULL::{name})"])
+        for name in INTEGERS + FLOATS
+    ]
+    functions.append(function("abs(numeric) -> same", both="abs({0})", examples=["abs(-1.50)"]))
+    return functions
+
+
+def _whole(types: Sequence[Type]) -> Type:
+    precision, scale = numeric_digits(types[0])
+    return bounded_numeric(precision - scale + 1, 0)
+
+
+def _cast_result(template: str, kernel: Kernel) -> Template:
+    return lambda operands, result: plain_cast(template.format(*(o.text for o in operands)), result, kernel)
+
+
+def _rounded_type(types: Sequence[Type]) -> Type:
+    return types[0]
+
+
+def _rounding() -> list[Function]:
+    functions = []
+    for name, kernel_name in (("ceil", "ceil"), ("ceiling", "ceil"), ("floor", "floor")):
+        samples = ["1.2", "(-1.2)", "1.0", "NULL::numeric(4,2)", "(-0.5)"]
+        functions.append(
+            function(
+                f"{name}(numeric) -> numeric", result=_whole,
+                duckdb=_cast_result(kernel_name + "({0})", "duckdb"), spark=_cast_result(kernel_name + "({0})", "spark"),
+                examples=[f"{name}({x})" for x in samples],
+            )  # fmt: skip
+        )
+        functions.append(
+            function(
+                f"{name}(double precision) -> double precision", duckdb=kernel_name + "({0})",
+                spark=_big_double(kernel_name),
+                examples=[f"{name}({x}::float8)" for x in [*samples[:4], "1e300", "'NaN'", "'Infinity'"]],
+            )  # fmt: skip
+        )
+    functions += [
+        function("round(double precision) -> double precision", duckdb="round_even({0}, 0)", spark="rint({0})",
+                 examples=[f"round({x}::float8)" for x in ("2.5", "3.5", "(-2.5)", "0.4", "1e300", "'NaN'", "NULL")]),
+        function("round(numeric) -> numeric", result=_whole, duckdb=_cast_result("round({0})", "duckdb"),
+                 spark=_cast_result("round({0}, 0)", "spark"),
+                 examples=[f"round({x})" for x in ("2.5", "3.5", "(-2.5)", "0.4", "99.9", "NULL::numeric(4,1)")]),
+        function("round(numeric, int) -> numeric", result=_rounded_type, duckdb=_round_places("duckdb"),
+                 spark=_round_places("spark"),
+                 examples=["round(2.345, 2)", "round(-2.345, 2)", "round(1234.5, -2)", "round(1.5, 5)", "round(2.5, 0)"]),
+        function("trunc(double precision) -> double precision", duckdb="trunc({0})",
+                 spark="CASE WHEN {0} < 0 THEN - (CASE WHEN {0} <= -9007199254740992D THEN - {0} ELSE double(floor(- {0})) END)"
+                       " WHEN {0} < 9007199254740992D THEN double(floor({0})) ELSE {0} END",
+                 examples=[f"trunc({x}::float8)" for x in ("2.7", "(-2.7)", "1e300", "'-Infinity'", "'NaN'")]),
+        function("trunc(numeric) -> numeric", result=_whole, duckdb=_cast_result("trunc({0})", "duckdb"),
+                 spark=_cast_result("CASE WHEN {0} < 0 THEN ceil({0}) ELSE floor({0}) END", "spark"),
+                 examples=["trunc(2.7)", "trunc(-2.7)", "trunc(NULL::numeric(4,1))"]),
+    ]  # fmt: skip
+    return functions
+
+
+def _big_double(name: str) -> Template:
+    # Spark's ceil and floor of a double are bigint, which large values do not fit.
+    return (
+        "CASE WHEN abs({0}) < 9007199254740992D THEN double(" + name + "({0})) ELSE {0} END"
+    )
+
+
+def _round_places(kernel: Kernel) -> Template:
+    def text(operands: Sequence[Operand], result: Type) -> str:
+        value, places = operands
+        if places.literal is None:
+            raise KernelRefuses("the number of places must be a constant")
+        kept = min(int(places.literal), numeric_digits(value.type)[1])
+        if kernel == "duckdb" and kept < 0:
+            raise KernelRefuses("DuckDB does not round numerics left of the point")
+        return plain_cast(f"round({value.text}, {kept})", result, kernel)
+
+    return text
+
+
+def _mathematics() -> list[Function]:
+    def doubles(name: str, text: str, examples: Sequence[str], spark: str | None = None, count: int = 1) -> Function:
+        inside = ", ".join(["double precision"] * count)
+        return function(f"{name}({inside}) -> double precision", duckdb=text, spark=spark or text, examples=examples,
+                        approximate=True)  # fmt: skip
+
+    negative = raise_error("2201F", "cannot take square root of a negative number", "spark")
+    log_zero = raise_error("2201E", "cannot take logarithm of zero or a negative number", "spark")
+
+    def logarithm(name: str) -> str:
+        return f"CASE WHEN {{0}} <= 0 THEN {log_zero} ELSE {name}({{0}}) END"
+
+    return [
+        doubles("sqrt", "sqrt({0})", ["sqrt(2::float8)", "sqrt(0::float8)", "sqrt(NULL::float8)", "sqrt(-1::float8)"],
+                f"CASE WHEN {{0}} < 0 THEN {negative} ELSE sqrt({{0}}) END"),
+        doubles("cbrt", "cbrt({0})", ["cbrt(27::float8)", "cbrt(-8::float8)"]),
+        doubles("exp", "exp({0})", ["exp(1::float8)", "exp(NULL::float8)", "exp(-1000::float8 * 0)"]),
+        doubles("ln", "ln({0})", ["ln(2::float8)", "ln(0::float8)", "ln(-1::float8)"], logarithm("ln")),
+        doubles("log", "log10({0})", ["log(100::float8)", "log(0::float8)"], logarithm("log10")),
+        doubles("log10", "log10({0})", ["log10(1000::float8)"], logarithm("log10")),
+        doubles("power", _POWER_DUCKDB, ["power(2::float8, 10)", "power(2::float8, -1)", "power(0::float8, 0)",
+                "power(0::float8, -1)", "power(-8::float8, 0.5)", "power('NaN'::float8, 0)", "2::float8 ^ 3"],
+                _POWER_SPARK, 2),
+        *[doubles(name, name + "({0})", [f"{name}(0.5::float8)", f"{name}(NULL::float8)"])
+          for name in ("sin", "cos", "tan", "atan", "sinh", "cosh", "tanh", "asinh", "degrees", "radians")],
+        *[doubles(name, name + "({0})", [f"{name}(0.5::float8)"]) for name in ("cot",)],
+        doubles("asin", _in_range("asin"), ["asin(0.5::float8)", "asin(2::float8)"], _in_range("asin", "spark")),
+        doubles("acos", _in_range("acos"), ["acos(0.5::float8)", "acos(2::float8)"], _in_range("acos", "spark")),
+        doubles("atan2", "atan2({0}, {1})", ["atan2(1::float8, -1::float8)", "atan2(0::float8, 0::float8)"], None, 2),
+        function("pi() -> double precision", both="pi()", examples=["pi()"]),
+        function("sign(double precision) -> double precision", duckdb="CAST(sign({0}) AS DOUBLE)", spark="sign({0})",
+                 examples=["sign(-2.5::float8)", "sign(0::float8)", "sign(NULL::float8)"]),
+        function("sign(numeric) -> numeric", result=lambda types: NUMERIC(1, 0),
+                 duckdb="CAST(sign({0}) AS DECIMAL(1, 0))", spark="CAST(sign({0}) AS DECIMAL(1, 0))",
+                 examples=["sign(-2.5)", "sign(0.0)"]),
+        function("random() -> double precision", both="random()", volatile=True),
+        *[function(f"mod({name}, {name}) -> {name}", duckdb="CASE WHEN {1} = -1 THEN {0} - {0} ELSE {0} % {1} END",
+                   spark="({0} % {1})", examples=[f"mod(7::{name}, -3::{name})", f"mod(-7::{name}, 3::{name})",
+                                                  f"mod(7::{name}, 0::{name})"]) for name in INTEGERS],
+        function("mod(numeric, numeric) -> numeric", result=_remainder_type, duckdb=_exact("%", "duckdb"),
+                 spark=_exact("%", "spark"), examples=["mod(7.5, 2)", "mod(-7.5, 2.0)", "mod(7.5, 0)"]),
+    ]  # fmt: skip
+
+
+def _in_range(name: str, kernel: Kernel = "duckdb") -> str:
+    failure = raise_error("22003", "input is out of range", kernel)
+    return f"CASE WHEN abs({{0}}) > 1 THEN {failure} ELSE {name}({{0}}) END"
+
+
+def _power(kernel: Kernel) -> str:
+    zero = raise_error("2201F", "zero raised to a negative power is undefined", kernel)
+    complex_result = raise_error(
+        "2201F", "a negative number raised to a non-integer power yields a complex result", kernel
+    )
+    return (
+        f"CASE WHEN {{0}} = 0 AND {{1}} < 0 THEN {zero} "
+        f"WHEN {{0}} < 0 AND {{1}} <> floor({{1}}) THEN {complex_result} ELSE power({{0}}, {{1}}) END"
+    )
+
+
+_POWER_DUCKDB, _POWER_SPARK = _power("duckdb"), _power("spark")
+FUNCTIONS = [*_arithmetic(), *_unary(), *_bits(), *_absolute(), *_rounding(), *_mathematics()]

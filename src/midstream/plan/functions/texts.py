@@ -1,0 +1,82 @@
+"""Texts. Characters are code points; ordering is by code point; letters change case one for one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from midstream.plan.functions.kernel_types import raise_error
+from midstream.plan.functions.model import Function, Kernel, Operand, function
+from midstream.types import Type
+
+
+def _substr3(kernel: Kernel) -> str:
+    """PostgreSQL's window may begin before the text: substr('hello', -1, 3) is 'h'."""
+    failure = raise_error("22011", "negative substring length not allowed", kernel)
+    start, length = "CAST({1} AS BIGINT)", "CAST({2} AS BIGINT)"
+    begin = f"greatest({start}, 1)"
+    count = f"greatest({start} + {length} - {begin}, 0)"
+    if kernel == "spark":
+        begin, count = f"CAST({begin} AS INT)", f"CAST(least({count}, 2147483647) AS INT)"
+    null = "{0} IS NULL OR {1} IS NULL OR {2} IS NULL"
+    return f"CASE WHEN {null} THEN NULL WHEN {{2}} < 0 THEN {failure} ELSE substr({{0}}, {begin}, {count}) END"
+
+
+def _each_coalesced(operands: Sequence[Operand], result: Type) -> str:
+    return "concat(" + ", ".join(f"coalesce({operand.text}, '')" for operand in operands) + ")"
+
+
+FUNCTIONS: list[Function] = [
+    function("||(text, text) -> text", both="({0} || {1})",
+             examples=["'a' || 'b'", "'a' || NULL", "'' || 'é'", "'ab'::char(4) || 'c'"]),
+    function("length(text) -> int", duckdb="CAST(length({0}) AS INTEGER)", spark="length({0})",
+             examples=["length('abc')", "length('é😀')", "length('')", "length(NULL::text)", "length('ab'::char(5))"]),
+    function("char_length(text) -> int", duckdb="CAST(length({0}) AS INTEGER)", spark="length({0})",
+             examples=["char_length('é😀')"]),
+    function("octet_length(text) -> int", duckdb="CAST(strlen({0}) AS INTEGER)", spark="octet_length({0})",
+             examples=["octet_length('é😀')", "octet_length('')"]),
+    function("bit_length(text) -> int", duckdb="CAST(strlen({0}) * 8 AS INTEGER)", spark="bit_length({0})",
+             examples=["bit_length('é')"]),
+    function("lower(text) -> text", both="lower({0})", examples=["lower('ABC')", "lower(NULL)", "lower('a1-B')"]),
+    function("upper(text) -> text", both="upper({0})", examples=["upper('abc')", "upper('')", "upper('a1-b')"]),
+    function("substr(text, int) -> text", both="substr({0}, greatest({1}, 1))",
+             examples=["substr('hello', 2)", "substr('hello', -1)", "substr('hello', 0)", "substr('hello', 9)",
+                       "substring('hello' from 3)", "substr(NULL, 1)"]),
+    function("substr(text, int, int) -> text", duckdb=_substr3("duckdb"), spark=_substr3("spark"),
+             examples=["substr('hello', 2, 2)", "substr('hello', -1, 3)", "substr('hello', 0, 2)", "substr('hello', 4, 99)",
+                       "substr('hello', 2, -1)", "substring('hello' from 2 for 3)", "substr('hello', 2, 2147483647)",
+                       "substr('é😀x', 2, 1)", "substr('abc', NULL, 2)"]),
+    function("left(text, int) -> text", duckdb="left({0}, {1})",
+             spark="CASE WHEN {1} >= 0 THEN substr({0}, 1, {1}) ELSE substr({0}, 1, greatest(length({0}) + {1}, 0)) END",
+             examples=["left('abc', 2)", "left('abc', -1)", "left('abc', 0)", "left('abc', 9)", "left('abc', -9)",
+                       "left(NULL, 1)"]),
+    function("right(text, int) -> text", duckdb="right({0}, {1})",
+             spark="CASE WHEN {1} >= 0 THEN substr({0}, greatest(length({0}) - {1} + 1, 1)) ELSE substr({0}, 1 - {1}) END",
+             examples=["right('abc', 2)", "right('abc', -1)", "right('abc', 0)", "right('abc', 9)", "right('abc', -9)"]),
+    function("btrim(text) -> text", both="trim({0})", examples=["trim('  a b ')", "btrim(' a ')", "trim(both from ' a')"]),
+    function("ltrim(text) -> text", both="ltrim({0})", examples=["ltrim('  a ')", "trim(leading from ' a ')"]),
+    function("rtrim(text) -> text", both="rtrim({0})", examples=["rtrim(' a  ')", "trim(trailing from ' a ')"]),
+    function("btrim(text, text) -> text", duckdb="trim({0}, {1})", spark="trim(BOTH {1} FROM {0})",
+             examples=["btrim('xyaxy', 'yx')", "trim(both 'x' from 'xax')", "btrim('a', '')", "btrim('a', NULL)"]),
+    function("ltrim(text, text) -> text", duckdb="ltrim({0}, {1})", spark="trim(LEADING {1} FROM {0})",
+             examples=["ltrim('xxa', 'x')", "ltrim('é😀a', 'é😀')"]),
+    function("rtrim(text, text) -> text", duckdb="rtrim({0}, {1})", spark="trim(TRAILING {1} FROM {0})",
+             examples=["rtrim('axx', 'x')"]),
+    function("replace(text, text, text) -> text", duckdb="replace({0}, {1}, {2})",
+             spark="CASE WHEN {1} = '' THEN {0} ELSE replace({0}, {1}, {2}) END",
+             examples=["replace('abcabc', 'b', 'xy')", "replace('abc', '', 'x')", "replace('abc', 'b', NULL)"]),
+    function("strpos(text, text) -> int", duckdb="CAST(strpos({0}, {1}) AS INTEGER)", spark="instr({0}, {1})",
+             examples=["strpos('hello', 'l')", "strpos('hello', '')", "strpos('hello', 'z')", "position('é' in 'aé')",
+                       "strpos(NULL, 'a')"]),
+    function("reverse(text) -> text", duckdb="reverse({0})", spark="reverse({0})", examples=["reverse('abc')", "reverse('')"]),
+    function("repeat(text, int) -> text", both="repeat({0}, greatest({1}, 0))",
+             examples=["repeat('ab', 3)", "repeat('ab', 0)", "repeat('ab', -1)", "repeat(NULL, 2)"]),
+    function("starts_with(text, text) -> boolean", duckdb="starts_with({0}, {1})", spark="startswith({0}, {1})",
+             examples=["starts_with('abc', 'ab')", "starts_with('abc', '')", "starts_with('abc', NULL)"]),
+    function("md5(text) -> text", both="md5({0})", examples=["md5('abc')", "md5('é')", "md5(NULL)"]),
+    function("||(text, astext) -> text", both="({0} || {1})", examples=["'a' || 1", "'a' || 1.50", "'a' || true"]),
+    function("||(astext, text) -> text", both="({0} || {1})", examples=["1 || 'a'", "date '2020-01-02' || 'a'"]),
+    function("concat(astext, ...) -> text", duckdb="concat({all})", spark=_each_coalesced,
+             examples=["concat('a', NULL, 1)", "concat('a')", "concat(NULL)"]),
+    function("concat_ws(text, astext, ...) -> text", duckdb="concat_ws({all})", spark="concat_ws({all})",
+             examples=["concat_ws(',', 'a', NULL, 'b')", "concat_ws(NULL, 'a', 'b')", "concat_ws('', 'a', 1)"]),
+]  # fmt: skip

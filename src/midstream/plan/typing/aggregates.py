@@ -1,0 +1,251 @@
+"""Aggregates and window functions: their arguments, DISTINCT, ORDER BY, FILTER, WITHIN GROUP and OVER.
+
+All but OVER goes into one `AggregateCall`; a window stays sqlglot's `Window` around it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+
+from midstream.errors import InvalidQuery, TypeMismatch, UndefinedName, Unsupported
+from midstream.plan.functions import FUNCTIONS_BY_NAME, is_aggregate_name
+from midstream.plan.functions.model import Function
+from midstream.plan.typing import scalars
+from midstream.plan.typing.calls import canonical_call
+from midstream.plan.typing.conversion import convert
+from midstream.plan.typing.nodes import AggregateCall, is_unknown, type_of, typed
+from midstream.plan.typing.resolution import resolve
+from midstream.plan.typing.scopes import Scope
+from midstream.sql.positions import position_of
+from midstream.types import BIGINT, INT, INTERVAL, TEXT
+
+_WRAPPERS = (exp.Filter, exp.WithinGroup, exp.Window, exp.IgnoreNulls, exp.RespectNulls)
+
+
+@dataclass
+class _Written:
+    """The parts of a call, as they were written around and inside it."""
+
+    name: str
+    arguments: list[exp.Expression]
+    distinct: bool = False
+    order: list[exp.Expression] = field(default_factory=list)
+    within: bool = False
+    filter: exp.Expression | None = None
+    star: bool = False
+
+
+def is_aggregate(node: exp.Expression) -> bool:
+    """Whether this is an aggregate or window function, or what stands around one."""
+    if isinstance(node, (*_WRAPPERS, exp.Grouping)):
+        return True
+    named = canonical_call(node)
+    return named is not None and is_aggregate_name(named[0])
+
+
+def infer_aggregate(node: exp.Expression, scope: Scope) -> exp.Expression:
+    if isinstance(node, exp.Grouping):
+        return _grouping(node, scope)
+    if isinstance(node, exp.Window):
+        return _window(node, scope)
+    written = _read(node)
+    function, result = _typed_call(written, node, scope)
+    if function.shape == "window":
+        raise InvalidQuery(
+            f"window function {written.name} requires an OVER clause", sqlstate="42809", position=position_of(node)
+        )
+    return result
+
+
+def _grouping(node: exp.Grouping, scope: Scope) -> exp.Expression:
+    keys = scalars.infer_all(node.expressions, scope)
+    return typed(AggregateCall(this="grouping", expressions=keys), INT)
+
+
+def _read(node: exp.Expression) -> _Written:
+    filter_, within = None, None
+    while isinstance(node, _WRAPPERS):
+        if isinstance(node, exp.Filter):
+            filter_ = node.expression.this
+        elif isinstance(node, exp.WithinGroup):
+            within = node.expression
+        else:
+            raise Unsupported("IGNORE NULLS and RESPECT NULLS are not supported", position=position_of(node))
+        node = node.this
+    named = canonical_call(node)
+    if named is None or not is_aggregate_name(named[0]):
+        raise TypeMismatch(
+            f"{named[0] if named else node.key} is not an aggregate function", sqlstate="42809", position=position_of(node)
+        )
+    written = _Written(named[0], named[1], filter=filter_)
+    _take_inner(written)
+    if within is not None:
+        written.order, written.within = list(within.expressions), True
+    return written
+
+
+def _take_inner(written: _Written) -> None:
+    """DISTINCT and ORDER BY stand inside the arguments in sqlglot's tree, in either order."""
+    arguments: list[exp.Expression] = []
+    for argument in written.arguments:
+        while isinstance(argument, (exp.Order, exp.Distinct)):
+            if isinstance(argument, exp.Order):
+                written.order = list(argument.expressions)
+                argument = argument.this
+            else:
+                written.distinct = True
+                parts = argument.expressions
+                if len(parts) != 1:
+                    arguments += parts[:-1]
+                argument = parts[-1]
+        if isinstance(argument, exp.Star):
+            written.star = True
+        else:
+            arguments.append(argument)
+    written.arguments = arguments
+
+
+def _typed_call(written: _Written, node: exp.Expression, scope: Scope) -> tuple[Function, AggregateCall]:
+    arguments = scalars.infer_all(written.arguments, scope)
+    order = [_ordered(part, scope) for part in written.order]
+    if written.within:
+        function, converted = resolve(written.name, [*arguments, order[0].this], position_of(node))
+        order[0].set("this", converted.pop())
+        kinds = [*(type_of(a) for a in converted), type_of(order[0].this)]
+    else:
+        function, converted = _resolve(written, arguments, node)
+        kinds = [type_of(a) for a in converted]
+    result = AggregateCall(
+        this=function.signature,
+        expressions=converted,
+        distinct=written.distinct,
+        order=exp.Order(expressions=order) if order else None,
+        filter=scalars.infer_condition(written.filter, scope, "FILTER") if written.filter is not None else None,
+    )
+    _check(written, function, node)
+    return function, typed(result, function.result_type(kinds))
+
+
+def _resolve(written: _Written, arguments: list[exp.Expression], node: exp.Expression) -> tuple[Function, list[exp.Expression]]:
+    if written.star and written.name != "count":
+        raise UndefinedName(f"function {written.name}(*) does not exist", sqlstate="42883", position=position_of(node))
+    if written.name == "count" and written.distinct and len(arguments) > 1:
+        raise Unsupported(
+            "count(DISTINCT …) of several columns is not supported",
+            hint="Count the rows of a SELECT DISTINCT of these columns.", position=position_of(node),
+        )  # fmt: skip
+    if written.name in ("mode", "percentile_cont", "percentile_disc"):
+        raise TypeMismatch(
+            f"WITHIN GROUP is required for ordered-set aggregate {written.name}", sqlstate="42809",
+            position=position_of(node),
+        )  # fmt: skip
+    return resolve(written.name, arguments, position_of(node))
+
+
+def _check(written: _Written, function: Function, node: exp.Expression) -> None:
+    if function.shape == "window" and (written.distinct or written.filter is not None or written.order):
+        raise Unsupported(
+            f"DISTINCT, FILTER and ORDER BY are not for window function {written.name}", position=position_of(node)
+        )
+    if written.distinct and written.order:
+        first = written.arguments[0]
+        if any(part.this != first for part in written.order):
+            raise InvalidQuery(
+                "in an aggregate with DISTINCT, ORDER BY expressions must appear in argument list",
+                sqlstate="42P10", position=position_of(node),
+            )  # fmt: skip
+
+
+def _ordered(node: exp.Expression, scope: Scope) -> exp.Ordered:
+    descending = bool(node.args.get("desc"))
+    given = node.args.get("nulls_first")
+    return exp.Ordered(
+        this=scalars.infer_value(node.this, scope),
+        desc=descending,
+        nulls_first=descending if given is None else bool(given),
+    )
+
+
+def infer_order(order: exp.Expression, scope: Scope) -> exp.Order:
+    return exp.Order(expressions=[_ordered(part, scope) for part in order.expressions])
+
+
+# --- OVER ----------------------------------------------------------------------------------------
+
+
+def _window(node: exp.Window, scope: Scope) -> exp.Expression:
+    written = _read(node.this)
+    if written.distinct:
+        raise Unsupported("DISTINCT is not implemented for window functions", position=position_of(node))
+    if written.order:
+        raise Unsupported("ORDER BY inside the arguments of a window function is not supported", position=position_of(node))
+    function, call = _typed_call(written, node, scope)
+    if function.name not in WINDOWED and function.shape != "window":
+        raise Unsupported(f"{function.name} cannot be used with OVER", position=position_of(node))
+    order = node.args.get("order")
+    result = exp.Window(
+        this=call,
+        partition_by=[scalars.infer_value(part, scope) for part in node.args.get("partition_by") or []],
+        order=infer_order(order, scope) if order is not None else None,
+        over="OVER",
+    )
+    if node.args.get("spec") is not None:
+        result.set("spec", _frame(node.args["spec"], result, scope))
+    return typed(result, type_of(call))
+
+
+WINDOWED = frozenset(
+    """count sum avg min max bool_and bool_or every stddev stddev_samp stddev_pop variance var_samp var_pop
+    bit_and bit_or bit_xor corr covar_pop covar_samp""".split()
+)
+
+
+def _frame(spec: exp.Expression, window: exp.Window, scope: Scope) -> exp.WindowSpec:
+    kind = str(spec.args.get("kind") or "RANGE").upper()
+    order = window.args.get("order")
+    if kind == "GROUPS" and order is None:
+        raise InvalidQuery("GROUPS mode requires an ORDER BY clause", sqlstate="42P20", position=position_of(spec))
+    bounds = {}
+    for key in ("start", "end"):
+        bound = spec.args.get(key)
+        bounds[key] = _bound(bound, kind, order, scope) if isinstance(bound, exp.Expression) else _word(bound)
+    exclude = spec.args.get("exclude")
+    return exp.WindowSpec(
+        kind=kind,
+        start=bounds["start"],
+        start_side=_side(spec.args.get("start_side")),
+        end=bounds["end"] or "CURRENT ROW",
+        end_side=_side(spec.args.get("end_side")) if bounds["end"] else None,
+        exclude=exclude.name.upper() if isinstance(exclude, exp.Expression) else None,
+    )
+
+
+def _word(bound: object) -> str | None:
+    return None if bound is None else str(bound).upper()
+
+
+def _side(side: object) -> str | None:
+    return None if side is None else str(side).upper()
+
+
+def _bound(bound: exp.Expression, kind: str, order: exp.Expression | None, scope: Scope) -> exp.Expression:
+    value = scalars.infer(bound, scope)
+    if kind in ("ROWS", "GROUPS"):
+        if not (type_of(value).is_integer or is_unknown(value)):
+            raise TypeMismatch(
+                f"argument of {kind} must be type bigint, not type {type_of(value)}", position=position_of(bound)
+            )
+        return convert(value, BIGINT)
+    if order is None or len(order.expressions) != 1:
+        raise InvalidQuery(
+            "RANGE with offset PRECEDING/FOLLOWING requires exactly one ORDER BY column",
+            sqlstate="42P20", position=position_of(bound),
+        )  # fmt: skip
+    key = type_of(order.expressions[0].this)
+    if key.is_time:
+        return convert(value, INTERVAL)
+    if key.is_number:
+        return convert(value, key)
+    raise Unsupported(f"RANGE with an offset is not supported for {key}", position=position_of(bound))
