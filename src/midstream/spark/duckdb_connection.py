@@ -1,12 +1,13 @@
-"""The DuckDB of a Python worker: kept between jobs, bounded in memory, closed to everything but our files.
+"""The DuckDB of a process: kept between jobs, bounded in memory, closed to everything but our files.
 
-A worker has one database in memory for each pair of thread count and memory limit (in practice two: for
+A Python worker has one database in memory for each pair of thread count and memory limit (in practice two: for
 jobs of one piece and of several). Each job gets a connection of its own, and its temporary views go with it.
 """
 
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -15,6 +16,7 @@ import duckdb
 from midstream.errors import InternalError
 
 _databases: dict[tuple[int, int, str], duckdb.DuckDBPyConnection] = {}
+_opening = threading.Lock()
 
 _SETTINGS: Mapping[str, str] = {
     "TimeZone": "'UTC'",
@@ -32,9 +34,16 @@ _SETTINGS: Mapping[str, str] = {
 def connect(threads: int, memory: int, folder: str) -> duckdb.DuckDBPyConnection:
     """A connection for one job; the database behind it may spill into `folder`."""
     key = (threads, memory, folder)
-    if key not in _databases:
-        _databases[key] = _open(threads, memory, folder)
-    return _databases[key].cursor()
+    with _opening:
+        if key not in _databases:
+            _databases[key] = _open(threads, memory, folder)
+        return _databases[key].cursor()
+
+
+def forget(folder: str) -> None:
+    """Closes the databases that spill into a folder which is about to go."""
+    for key in [key for key in _databases if key[2] == folder]:
+        _databases.pop(key).close()
 
 
 def run_one_select(connection: duckdb.DuckDBPyConnection, sql: str) -> duckdb.DuckDBPyRelation:

@@ -21,14 +21,18 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, cast
 
+import pyarrow as pa
+
 from midstream.errors import Closed, Error, InternalError
-from midstream.maintenance.engine import Answer, Cancellation, Kernel, Piece, Progress
+from midstream.maintenance.engine import Answer, Cancellation, Kernel, Piece, Progress, Rows
+from midstream.spark.duckdb_connection import forget
 from midstream.spark.errors import from_spark
 from midstream.spark.kernel import IN_A_FILE, PROPERTY, Reply, Work, cancel_file, load, run_tasks
 from midstream.spark.lanes import Job, Lane, Lanes
+from midstream.spark.look_up import look_up
 from midstream.spark.resources import Resources
 from midstream.spark.session import Lease, require_java, session_settings, start_session
-from midstream.spark.spark_sql import defined_inputs, run_spark_sql, size_shuffles
+from midstream.spark.spark_sql import defined_inputs, run_spark_sql, size_shuffles, spark_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -81,6 +85,10 @@ class SparkEngine:
             raise InternalError("the Spark kernel takes one piece")
         return [self._run_spark(pieces[0], label, cancellation)]
 
+    def look_up(self, piece: Piece) -> Answer:
+        self._check_open()
+        return look_up(piece, self.cores, str(self._work))
+
     def data_frame(self, piece: Piece) -> object:
         def make(lane: Lane) -> DataFrame:
             size_shuffles(lane.spark, piece, self.cores)
@@ -88,6 +96,9 @@ class SparkEngine:
                 return lane.spark.sql(piece.sql)
 
         return self._call(make, Job())
+
+    def arrow_data_frame(self, table: pa.Table) -> object:
+        return self._call(lambda lane: spark_rows(lane.spark, Rows(table), self._work), Job())
 
     def save_data_frame(self, frame: object, folder: str) -> tuple[str, ...]:
         job = Job("write a DataFrame")
@@ -115,7 +126,12 @@ class SparkEngine:
         self._lanes.close()
         with contextlib.suppress(Error):
             self._lease.result().release()
+        forget(str(self._work))
         shutil.rmtree(self._work, ignore_errors=True)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise Closed("the database is closed")
 
     # --- start ------------------------------------------------------------------------------------
 
@@ -144,8 +160,7 @@ class SparkEngine:
     # --- jobs -------------------------------------------------------------------------------------
 
     def _call(self, work: Callable[[Lane], Answered], job: Job, cancellation: Cancellation | None = None) -> Answered:
-        if self._closed:
-            raise Closed("the database is closed")
+        self._check_open()
         try:
             self._lease.result()
             return self._lanes.call(work, job, cancellation)
@@ -210,19 +225,17 @@ def _as_property(work: Work) -> str:
 
 
 def _answers(replies: Sequence[Reply], pieces: Sequence[Piece], work: Work) -> list[Answer]:
-    for reply in replies:
-        if reply.error is not None:
-            raise reply.error
+    answers = [_answer(reply) for reply in replies]
     if any(reply.attempt > 0 for reply in replies):
         _remove_outputs(pieces, work.job, keep={file.path for reply in replies for file in reply.files})
-    return [
-        Answer(
-            None if reply.table is None else load(reply.table),
-            reply.files,
-            {name: load(stored) for name, stored in reply.checks.items()},
-        )
-        for reply in replies
-    ]
+    return answers
+
+
+def _answer(reply: Reply) -> Answer:
+    if reply.error is not None:
+        raise reply.error
+    checks = {name: load(stored) for name, stored in reply.checks.items()}
+    return Answer(None if reply.table is None else load(reply.table), reply.files, checks)
 
 
 def _remove_outputs(pieces: Sequence[Piece], job: str, keep: set[str] | frozenset[str] = frozenset()) -> None:

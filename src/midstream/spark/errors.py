@@ -1,7 +1,8 @@
 """Every failure of Spark, py4j, DuckDB and the file system, as one of ours.
 
 SQL that a kernel runs may raise an error that is ours already: `[22012] division by zero`, or
-`midstream 22012: division by zero`. Everything else is recognised by the class of the exception and the words of its message.
+`midstream 22012: division by zero`. Everything else is recognised by the class of the exception and the
+words of its message.
 
     >>> named_by_text("[22012] division by zero").sqlstate
     '22012'
@@ -129,7 +130,9 @@ def _out_of_memory(match: re.Match[str]) -> Error:
 
 
 def _no_space(match: re.Match[str]) -> Error:
-    return OutOfResources("no space left on the disk", detail=_first_line(match.string), hint=_DISK_HINT, sqlstate="53100")
+    return OutOfResources(
+        "no space left on the disk", detail=_first_line(match.string), hint=_DISK_HINT, sqlstate="53100"
+    )
 
 
 _DUCKDB_TEXTS: tuple[tuple[re.Pattern[str], Maker], ...] = tuple(
@@ -143,9 +146,18 @@ _DUCKDB_TEXTS: tuple[tuple[re.Pattern[str], Maker], ...] = tuple(
         (r"could not cast value (?P<value>\S+) to (?P<type>DECIMAL\(\d+, ?\d+\))", _numeric_overflow),
         (r"out of range for the destination type (?P<type>[A-Z0-9_]+(?:\([\d, ]+\))?)", _out_of_range),
         (r"overflow in \S+(?: of| cast)? ?(?P<type>[A-Z]+\d*(?:\([\d, ]+\))?)", _overflow),
-        (r"date field value out of range: \"(?P<value>.*?)\"", _data("22008", r'date/time field value out of range: "\g<value>"')),
-        (r"invalid date field format: \"(?P<value>.*?)\"", _data("22007", r'invalid input syntax for type date: "\g<value>"')),
-        (r"timestamp field value out of range: \"(?P<value>.*?)\"", _data("22008", r'date/time field value out of range: "\g<value>"')),
+        (
+            r"date field value out of range: \"(?P<value>.*?)\"",
+            _data("22008", r'date/time field value out of range: "\g<value>"'),
+        ),
+        (
+            r"invalid date field format: \"(?P<value>.*?)\"",
+            _data("22007", r'invalid input syntax for type date: "\g<value>"'),
+        ),
+        (
+            r"timestamp field value out of range: \"(?P<value>.*?)\"",
+            _data("22008", r'date/time field value out of range: "\g<value>"'),
+        ),
         (
             r"invalid timestamp field format: \"(?P<value>.*?)\"",
             _data("22007", r'invalid input syntax for type timestamp: "\g<value>"'),
@@ -153,12 +165,58 @@ _DUCKDB_TEXTS: tuple[tuple[re.Pattern[str], Maker], ...] = tuple(
         (r"(?:date|timestamp|interval|time)\w* (?:\w+ )*out of range", _data("22008", "date/time value out of range")),
         (r"overflow", _data("22003", "value out of range")),
         (r"out of range", _data("22003", "value out of range")),
-        (r"malformed json.*?input: \"?(?P<value>.*?)\"?(?:\n|$)", _data("22P02", r"invalid input syntax for type json: \g<value>")),
-        (r"invalid (?:hex escape|byte).*?\"(?P<value>.*?)\"", _data("22P02", r'invalid input syntax for type bytea: "\g<value>"')),
-        (r"more than one row returned by a subquery", _data("21000", "more than one row returned by a subquery used as an expression")),
+        (
+            r"malformed json.*?input: \"?(?P<value>.*?)\"?(?:\n|$)",
+            _data("22P02", r"invalid input syntax for type json: \g<value>"),
+        ),
+        (
+            r"invalid (?:hex escape|byte).*?\"(?P<value>.*?)\"",
+            _data("22P02", r'invalid input syntax for type bytea: "\g<value>"'),
+        ),
+        (
+            r"more than one row returned by a subquery",
+            _data("21000", "more than one row returned by a subquery used as an expression"),
+        ),
         (r"invalid (?:unicode|utf-?8)", _data("22021", "invalid byte sequence for UTF-8 text")),
     )
 )
+
+
+_CSV_ERROR = re.compile(
+    r"CSV Error on Line: (?P<line>\d+)\s*\n(?:Original Line: (?P<text>.*?)\n)?(?P<why>.*)", re.DOTALL
+)
+_CSV_COLUMNS = re.compile(r"Expected Number of Columns: (?P<expected>\d+) Found: (?P<found>\d+)")
+_CSV_FILE = re.compile(r"^\s*file = (?P<file>.*)$", re.MULTILINE)
+_JSON_ERROR = re.compile(
+    r"(?:Malformed JSON|JSON transform error) in file \"(?P<file>.*?)\",.*?in line (?P<line>\d+): "
+    r"(?P<why>[^\n]*?)\.?\s*(?:Try |\n|$)"
+)
+
+
+def bad_text_file(text: str) -> Error | None:
+    """A CSV or JSON file that breaks the rules of its format; the message names file and line."""
+    file = _CSV_FILE.search(text)
+    csv = _CSV_ERROR.search(text)
+    if csv is not None and file is not None:
+        return BadFile(f'{_csv_reason(csv["why"])} in file "{file["file"]}", line {csv["line"]}', detail=csv["text"])
+    if file is not None and "CSV" in text:
+        return BadFile(f'file "{file["file"]}" is not CSV that can be read', detail=_first_line(text))
+    found = _JSON_ERROR.search(text)
+    if found is not None:
+        return BadFile(f'invalid JSON in file "{found["file"]}", line {found["line"]}', detail=found["why"] + ".")
+    return None
+
+
+def _csv_reason(why: str) -> str:
+    columns = _CSV_COLUMNS.search(why)
+    if columns is not None:
+        few = int(columns["found"]) < int(columns["expected"])
+        return "missing data for a column" if few else "extra data after last expected column"
+    if "unterminated quote" in why:
+        return "unterminated CSV quoted field"
+    if "unicode" in why:
+        return "invalid byte sequence for UTF-8 text"
+    return _first_line(why)
 
 
 def from_duckdb(failure: BaseException) -> Error:
@@ -167,7 +225,7 @@ def from_duckdb(failure: BaseException) -> Error:
     kind = type(failure).__name__
     if kind == "InterruptException":
         return Cancelled("the statement was cancelled")
-    known = named_by_text(text) or _by_text(text, _DUCKDB_TEXTS)
+    known = named_by_text(text) or bad_text_file(text) or _by_text(text, _DUCKDB_TEXTS)
     if known is not None:
         return known
     if kind in ("IOException", "HTTPException"):
@@ -212,7 +270,9 @@ _CONDITION = re.compile(r"\[(?P<condition>[A-Z][A-Z0-9_]*(?:\.[A-Z0-9_]+)*)\]")
 
 
 def _spark_cast(text: str) -> Error:
-    match = re.search(r"The value (?P<value>.*?) of the type \"(?P<from>.*?)\" cannot be cast to \"(?P<type>.*?)\"", text, re.DOTALL)
+    match = re.search(
+        r"The value (?P<value>.*?) of the type \"(?P<from>.*?)\" cannot be cast to \"(?P<type>.*?)\"", text, re.DOTALL
+    )
     if match is None:
         return DataError("invalid input syntax", detail=_first_line(text), sqlstate="22P02")
     name, value = _type_name(match["type"]), match["value"].strip("'")
@@ -265,13 +325,16 @@ _SPARK_CONDITIONS: dict[str, Callable[[str], Error]] = {
 _SPARK_WORDS: tuple[tuple[re.Pattern[str], Callable[[str], Error]], ...] = tuple(
     (re.compile(pattern, re.IGNORECASE), maker)
     for pattern, maker in (
-        (r"cancelled job group|cancelled part of cancelled|job \d+ cancelled|SPARK_JOB_CANCELLED|task killed", lambda text: Cancelled("the statement was cancelled")),
+        (
+            r"cancelled job group|cancelled part of cancelled|job \d+ cancelled|SPARK_JOB_CANCELLED|task killed",
+            lambda text: Cancelled("the statement was cancelled"),
+        ),
         (
             r"no space left on device",
             lambda text: OutOfResources("no space left on the disk", hint=_DISK_HINT, sqlstate="53100"),
         ),
         (
-            r"OutOfMemoryError|UNABLE_TO_ACQUIRE_MEMORY|SparkOutOfMemory|larger than spark.driver.maxResultSize|Total size of serialized results",
+            r"OutOfMemoryError|UNABLE_TO_ACQUIRE_MEMORY|SparkOutOfMemory|Total size of serialized results",
             lambda text: OutOfResources("out of memory", detail=_first_line(text), hint=_MEMORY_HINT, sqlstate="53200"),
         ),
         (
@@ -279,15 +342,21 @@ _SPARK_WORDS: tuple[tuple[re.Pattern[str], Callable[[str], Error]], ...] = tuple
             lambda text: EngineError("Spark was stopped", hint=_RESTART),
         ),
         (
-            r"Python worker exited unexpectedly|PYTHON_WORKER_EXITED|Cannot run program|Broken pipe|Connection reset|EOFException",
+            r"Python worker exited|PYTHON_WORKER_EXITED|Cannot run program|Broken pipe|Connection reset|EOFException",
             lambda text: EngineError(
                 "Spark lost the process that ran a task, and so it did each time it tried again",
                 detail=_first_line(text),
                 hint="The machine may be out of memory: give the database less, or make the query smaller.",
             ),
         ),
-        (r"FileNotFoundException|does not exist\. It is possible the underlying files", lambda text: StorageError("a file is missing", detail=_first_line(text))),
-        (r"is not a Parquet file|CANNOT_READ_FILE_FOOTER", lambda text: BadFile("a file is not a Parquet file that can be read", detail=_first_line(text))),
+        (
+            r"FileNotFoundException|does not exist\. It is possible the underlying files",
+            lambda text: StorageError("a file is missing", detail=_first_line(text)),
+        ),
+        (
+            r"is not a Parquet file|CANNOT_READ_FILE_FOOTER",
+            lambda text: BadFile("a file is not a Parquet file that can be read", detail=_first_line(text)),
+        ),
     )
 )
 
@@ -296,11 +365,15 @@ def from_spark(failure: BaseException) -> Error:
     """What pyspark or py4j raised on the driver."""
     if isinstance(failure, Error):
         return failure
-    if isinstance(failure, OSError) and type(failure).__module__ == "builtins" and failure.errno is not None:
-        if not isinstance(failure, ConnectionError):
-            return from_file_system(failure)
+    if isinstance(failure, OSError) and not isinstance(failure, ConnectionError) and failure.errno is not None:
+        return from_file_system(failure)
     text = str(failure)
-    if type(failure).__name__ in ("Py4JNetworkError", "ConnectionRefusedError", "ConnectionResetError", "BrokenPipeError"):
+    if type(failure).__name__ in (
+        "Py4JNetworkError",
+        "ConnectionRefusedError",
+        "ConnectionResetError",
+        "BrokenPipeError",
+    ):
         return EngineError("Spark is gone", detail=_first_line(text) or None, hint=_RESTART)
     return named_by_text(text) or _by_condition(text) or _by_words(text) or _unknown(text)
 

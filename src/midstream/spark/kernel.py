@@ -23,7 +23,7 @@ import duckdb
 import pyarrow as pa
 
 from midstream.errors import Error, InternalError
-from midstream.maintenance.engine import Files, Piece, Rows, WriteParquet, WrittenFile
+from midstream.maintenance.engine import FileColumn, Files, Piece, Rows, WriteParquet, WrittenFile
 from midstream.spark import duckdb_connection
 from midstream.spark.duckdb_inputs import empty_select, from_interval, quote_name, quote_text, select_files
 from midstream.spark.errors import from_task
@@ -93,24 +93,22 @@ def run_tasks(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     work = read_work(context.getLocalProperty(PROPERTY))
     for batch in batches:
         for task in batch.column(0).to_pylist():
-            reply = run_piece(work, task, context.attemptNumber())
-            yield _row(task, reply)
+            piece: Piece = pickle.loads(work.pieces[task])
+            yield _row(task, run_piece(work, piece, task, context.attemptNumber()))
 
 
 def read_work(text: str | None) -> Work:
     if text is None:
         raise InternalError("a task was started without work")
-    if text.startswith(IN_A_FILE):
-        packed = Path(text.removeprefix(IN_A_FILE)).read_bytes()
-    else:
-        packed = base64.b64decode(text)
+    in_a_file = text.startswith(IN_A_FILE)
+    packed = Path(text.removeprefix(IN_A_FILE)).read_bytes() if in_a_file else base64.b64decode(text)
     work: Work = pickle.loads(packed)
     return work
 
 
-def run_piece(work: Work, task: int, attempt: int) -> Reply:
+def run_piece(work: Work, piece: Piece, task: int, attempt: int) -> Reply:
+    """One attempt at one piece: its answer, or what was wrong with it."""
     try:
-        piece: Piece = pickle.loads(work.pieces[task])
         connection = duckdb_connection.connect(work.threads, work.memory, work.folder)
         try:
             with _interrupted_by(work.cancel_file, connection):
@@ -159,30 +157,17 @@ class _Run:
     results: int = 0
 
     def reply(self) -> Reply:
-        self._define_inputs()
+        define_inputs(self.connection, self.piece)
         if self.piece.output is None:
             return Reply(self.attempt, table=self._store(self.piece.sql), checks=self._checks())
         files = write_parquet(self.connection, self.piece.sql, self.piece.output, self.name)
         try:
-            self._define("output", select_written(files, self.piece.output.columns))
+            _define(self.connection, "output", select_written(files, self.piece.output.columns))
             return Reply(self.attempt, files=files, checks=self._checks())
         except BaseException:
             for file in files:
                 os.unlink(file.path)
             raise
-
-    def _define_inputs(self) -> None:
-        for name, given in self.piece.inputs.items():
-            match given:
-                case Files():
-                    self._define(name, select_files(given))
-                case Rows(table):
-                    self.connection.register(name, table)
-        for name, sql in self.piece.views:
-            self._define(name, sql)
-
-    def _define(self, name: str, sql: str) -> None:
-        self.connection.execute(f"CREATE TEMP VIEW {quote_name(name)} AS {sql}")
 
     def _checks(self) -> dict[str, Stored]:
         return {name: self._store(sql) for name, sql in self.piece.checks}
@@ -191,6 +176,22 @@ class _Run:
         self.results += 1
         path = self.folder / f"{self.name}-{self.results}.arrow"
         return store(duckdb_connection.run_one_select(self.connection, sql).to_arrow_reader(_BATCH_ROWS), path)
+
+
+def define_inputs(connection: duckdb.DuckDBPyConnection, piece: Piece) -> None:
+    """The names that a piece's SQL uses, as temporary views."""
+    for name, given in piece.inputs.items():
+        match given:
+            case Files():
+                _define(connection, name, select_files(given))
+            case Rows(table):
+                connection.register(name, table)
+    for name, sql in piece.views:
+        _define(connection, name, sql)
+
+
+def _define(connection: duckdb.DuckDBPyConnection, name: str, sql: str) -> None:
+    connection.execute(f"CREATE TEMP VIEW {quote_name(name)} AS {sql}")
 
 
 def store(reader: pa.RecordBatchReader, path: Path) -> Stored:
@@ -257,8 +258,6 @@ def _stored(source: str, name: str, type_: Type) -> str:
 
 
 def select_written(files: tuple[WrittenFile, ...], columns: tuple[tuple[str, Type], ...]) -> str:
-    from midstream.maintenance.engine import FileColumn
-
     if not files:
         return empty_select(columns)
     return select_files(Files(tuple(f.path for f in files), tuple(FileColumn(*column) for column in columns)))
@@ -266,4 +265,6 @@ def select_written(files: tuple[WrittenFile, ...], columns: tuple[tuple[str, Typ
 
 def _row(task: int, reply: Reply) -> pa.RecordBatch:
     packed = pickle.dumps(reply, protocol=5)
-    return pa.RecordBatch.from_arrays([pa.array([task], pa.int32()), pa.array([packed], pa.binary())], ["task", "result"])
+    return pa.RecordBatch.from_arrays(
+        [pa.array([task], pa.int32()), pa.array([packed], pa.binary())], ["task", "result"]
+    )

@@ -5,13 +5,11 @@ It is the same kernel, with the same settings and the same texts, so its answers
 
 from __future__ import annotations
 
-import duckdb
-import pyarrow as pa
-
-from midstream.maintenance.engine import Answer, Files, Piece, Rows
+from midstream.errors import Cancelled
+from midstream.maintenance.engine import Answer, Piece
 from midstream.spark import duckdb_connection
-from midstream.spark.duckdb_inputs import quote_name, select_files
 from midstream.spark.errors import from_task
+from midstream.spark.kernel import define_inputs
 from midstream.spark.physical import plain_table
 
 MEMORY = 512 << 20
@@ -23,20 +21,11 @@ def look_up(piece: Piece, threads: int, folder: str) -> Answer:
     try:
         connection = duckdb_connection.connect(threads, MEMORY, folder)
         try:
-            return Answer(_run(connection, piece))
+            define_inputs(connection, piece)
+            return Answer(plain_table(duckdb_connection.run_one_select(connection, piece.sql).to_arrow_table()))
         finally:
             connection.close()
+    except KeyboardInterrupt:
+        raise Cancelled("the statement was cancelled") from None
     except Exception as failure:
         raise from_task(failure) from failure
-
-
-def _run(connection: duckdb.DuckDBPyConnection, piece: Piece) -> pa.Table:
-    for name, given in piece.inputs.items():
-        match given:
-            case Files():
-                connection.execute(f"CREATE TEMP VIEW {quote_name(name)} AS {select_files(given)}")
-            case Rows(table):
-                connection.register(name, table)
-    for name, sql in piece.views:
-        connection.execute(f"CREATE TEMP VIEW {quote_name(name)} AS {sql}")
-    return plain_table(duckdb_connection.run_one_select(connection, piece.sql).to_arrow_table())

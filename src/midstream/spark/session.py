@@ -32,9 +32,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SPARK_LOG = "spark.log"
-_JAVA_HINT = (
-    "Install Java 17 or newer (Debian: apt install openjdk-17-jre-headless), or set JAVA_HOME to where it is."
-)
+_JAVA_HINT = "Install Java 17 or newer (Debian: apt install openjdk-17-jre-headless), or set JAVA_HOME to where it is."
 _TASK_ATTEMPTS = 4
 
 
@@ -67,10 +65,9 @@ class Lease:
                 _stop_context(self.spark)
 
 
-def start_session(
-    *, master: str | None, given: SparkSession | None, resources: Resources, work_folder: str
-) -> Lease:
+def start_session(*, master: str | None, given: SparkSession | None, resources: Resources, work_folder: str) -> Lease:
     """A session for one engine: on the one that is given, on a cluster, or on this machine's cores."""
+    _quieten_pyspark()
     if given is not None:
         return Lease(_with_settings(_classic(given).newSession(), session_settings(resources)), owns_context=False)
     with _shared.lock:
@@ -85,7 +82,9 @@ def _lease_of_context(master: str, resources: Resources, work_folder: str) -> Le
     running = SparkContext._active_spark_context
     if running is not None:
         _check_same_cluster(running, master)
-    spark = SparkSession.builder.getOrCreate() if running is not None else _start_context(master, resources, work_folder)
+    spark = (
+        SparkSession.builder.getOrCreate() if running is not None else _start_context(master, resources, work_folder)
+    )
     own = _with_settings(spark.newSession(), session_settings(resources))
     if running is not None and _shared.users == 0:
         return Lease(own, owns_context=False)
@@ -174,10 +173,10 @@ def _start_context(master: str, resources: Resources, work_folder: str) -> Spark
     Path(work_folder).mkdir(parents=True, exist_ok=True)
     conf = SparkConf(loadDefaults=False)
     conf.setAll(list(_context_settings(master, resources, work_folder).items()))
-    with _own_interrupts(), _quiet_pyspark(), open(Path(work_folder) / SPARK_LOG, "ab") as log:
+    with _own_interrupts(), open(Path(work_folder) / SPARK_LOG, "ab") as log:
         try:
             # A JVM of its own writes to the log, not to the user's terminal.
-            gateway = SparkContext._gateway or launch_gateway(conf, {"stdout": log, "stderr": log})
+            gateway = SparkContext._gateway or launch_gateway(conf, {"stdout": log, "stderr": log})  # type: ignore[no-untyped-call]
             context = SparkContext(conf=conf, gateway=gateway)
             context.setLogLevel("ERROR")
             return SparkSession(context)
@@ -262,14 +261,13 @@ def _own_interrupts() -> Iterator[None]:
         signal.signal(signal.SIGINT, handler)
 
 
-@contextmanager
-def _quiet_pyspark() -> Iterator[None]:
+def _quieten_pyspark() -> None:
     """PySpark logs every failed query to the terminal, though it raises the error as well."""
+    from pyspark.logger import PySparkLogger
+
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
-        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", category=FutureWarning, module=r"pyspark\..*")
-        yield
+        PySparkLogger.getLogger(name).setLevel(logging.CRITICAL + 1)
+    warnings.filterwarnings("ignore", category=FutureWarning, module=r"pyspark\..*")
 
 
 def _package_root() -> Path:

@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 from midstream.errors import Unsupported
 from midstream.maintenance.engine import Answer, FileColumn, Files, Piece, Rows, WriteParquet, WrittenFile
 from midstream.spark.footers import footer_of
-from midstream.spark.physical import plain_table, spark_type
+from midstream.spark.physical import STORED_INTERVAL, plain_table, spark_type
 from midstream.spark.written import describe
 from midstream.types import Type
 
@@ -40,13 +40,19 @@ def run_spark_sql(spark: SparkSession, piece: Piece, cores: int, work_folder: Pa
     with defined_inputs(spark, piece, work_folder):
         frame = spark.sql(piece.sql)
         if piece.output is None:
-            table, files = plain_table(frame.toArrow()), ()
-        else:
-            table, files = None, write_frame(frame, piece.output, job)
-            output = Files(tuple(f.path for f in files), tuple(FileColumn(*column) for column in piece.output.columns))
-            spark_input(spark, output, work_folder).createOrReplaceTempView("`output`")
-        checks = {name: plain_table(spark.sql(sql).toArrow()) for name, sql in piece.checks}
-    return Answer(table, files, checks)
+            return Answer(plain_table(frame.toArrow()), checks=_run_checks(spark, piece))
+        files = write_frame(frame, piece.output, job)
+        _define_output(spark, files, piece.output)
+        return Answer(files=files, checks=_run_checks(spark, piece))
+
+
+def _define_output(spark: SparkSession, written: Sequence[WrittenFile], output: WriteParquet) -> None:
+    columns = tuple(FileColumn(*column) for column in output.columns)
+    spark_input(spark, Files(tuple(file.path for file in written), columns)).createOrReplaceTempView("output")
+
+
+def _run_checks(spark: SparkSession, piece: Piece) -> dict[str, pa.Table]:
+    return {name: plain_table(spark.sql(sql).toArrow()) for name, sql in piece.checks}
 
 
 def size_shuffles(spark: SparkSession, piece: Piece, cores: int) -> None:
@@ -62,7 +68,7 @@ def defined_inputs(spark: SparkSession, piece: Piece, work_folder: Path) -> Iter
     """The names that a piece's SQL uses, as temporary views."""
     try:
         for name, given in piece.inputs.items():
-            frame = spark_rows(spark, given, work_folder) if isinstance(given, Rows) else spark_input(spark, given, work_folder)
+            frame = spark_rows(spark, given, work_folder) if isinstance(given, Rows) else spark_input(spark, given)
             frame.createOrReplaceTempView(quote_name(name))
         for name, sql in piece.views:
             spark.sql(sql).createOrReplaceTempView(quote_name(name))
@@ -100,25 +106,18 @@ def _storable(column: pa.ChunkedArray) -> pa.ChunkedArray:
         None if v is None else {"months": v.months, "days": v.days, "microseconds": v.nanoseconds // 1000}
         for v in column.to_pylist()
     ]
-    from midstream.spark.physical import STORED_INTERVAL
-
     return pa.chunked_array([pa.array(values, STORED_INTERVAL)])
 
 
-def spark_input(spark: SparkSession, files: Files, work_folder: Path) -> DataFrame:
+def spark_input(spark: SparkSession, files: Files) -> DataFrame:
     if files.format != "parquet":
         raise Unsupported(f"the Spark kernel reads no {files.format} files", hint="SET kernel = 'duckdb'")
     if not files.paths:
         return _empty(spark, files)
-    schema = ", ".join(f"{quote_name(stored)} {kind}" for stored, kind in _stored_columns(files.columns).items())
-    frame = spark.read.schema(schema).parquet(*(_literal_path(path) for path in files.paths)) if schema else None
-    if frame is None:
-        frame = spark.read.schema("`__none` int").parquet(*(_literal_path(path) for path in files.paths))
+    stored = {column.stored_as or column.name: spark_type(column.type) for column in files.columns}
+    schema = ", ".join(f"{quote_name(name)} {kind}" for name, kind in stored.items())
+    frame = spark.read.schema(schema or "none int").parquet(*(_literal_path(path) for path in files.paths))
     return _selected(spark, frame, files)
-
-
-def _stored_columns(columns: Sequence[FileColumn]) -> dict[str, str]:
-    return {column.stored_as or column.name: spark_type(column.type) for column in columns}
 
 
 def _selected(spark: SparkSession, frame: DataFrame, files: Files) -> DataFrame:
