@@ -1,0 +1,138 @@
+"""What binding gives: a query that the kernels can run, and what it reads.
+
+`BoundQuery.sql("duckdb")` and `.sql("spark")` are one tree in two dialects, over inputs called `scan_0`,
+`scan_1`, …; the result's columns are called `c0`, `c1`, … and have exactly the types of `outputs`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+
+from midstream.errors import InternalError, Unsupported
+from midstream.plan.context import Binding, SourceKind
+from midstream.plan.functions.model import KERNELS, Kernel
+from midstream.plan.nodes import bare, named, place_of
+from midstream.plan.pruning import column_uses, prune
+from midstream.plan.render import refusal, render
+from midstream.plan.typing import cast_for_assignment, infer_types
+from midstream.plan.typing.queries import infer_query
+from midstream.plan.typing.scopes import Scope
+from midstream.relations.table import ROW_ID, Column, Table
+from midstream.types import Type
+
+
+@dataclass(frozen=True)
+class Output:
+    name: str
+    type: Type
+
+
+@dataclass(frozen=True)
+class Scan:
+    """A base input of a bound query."""
+
+    name: str
+    relation: Table
+    source: SourceKind
+    """`changes` is the table's change log: its columns and old_new_mark, dml_type, trans_scn."""
+    as_of: int | None
+    columns: tuple[str, ...]
+    """What must be read."""
+
+
+@dataclass(frozen=True)
+class BoundQuery:
+    outputs: tuple[Output, ...]
+    scans: tuple[Scan, ...]
+    refusals: Mapping[Kernel, str]
+    """Why a kernel cannot run it; a kernel that is not in here can."""
+    _tree: exp.Expression = field(repr=False, compare=False)
+
+    def sql(self, kernel: Kernel) -> str:
+        _raise_refusal(self.refusals, kernel)
+        return render(self._tree, kernel)
+
+
+@dataclass(frozen=True)
+class BoundScalar:
+    """An expression over a table's columns, which its text names without the table, or over nothing."""
+
+    type: Type
+    columns: tuple[str, ...]
+    """The columns that it uses."""
+    refusals: Mapping[Kernel, str]
+    _tree: exp.Expression = field(repr=False, compare=False)
+
+    def sql(self, kernel: Kernel) -> str:
+        _raise_refusal(self.refusals, kernel)
+        return render(self._tree, kernel)
+
+
+def _raise_refusal(refusals: Mapping[Kernel, str], kernel: Kernel) -> None:
+    if kernel in refusals:
+        raise Unsupported(f"this cannot run on the {kernel} kernel", detail=refusals[kernel])
+
+
+# --- from trees ----------------------------------------------------------------------------------
+
+
+def infer(binding: Binding, tree: exp.Expression, keep_unknown: bool = False) -> exp.Expression:
+    """The bound tree with a type on every node. Parameters are counted first: a missing one has no type.
+
+    With `keep_unknown`, an untyped literal in the select list stays so, for the column that it is assigned to."""
+    binding.check_parameters()
+    scans = {name: key.columns() for key, name in binding.scans.items()}
+    if not keep_unknown:
+        return infer_types(tree, scans)
+    infer_query(tree, Scope(scans), keep_unknown=True)
+    return tree
+
+
+def seal(binding: Binding, tree: exp.Expression, outputs: Sequence[Output]) -> BoundQuery:
+    """A typed tree, whose result columns are called c0, c1, …, as a value."""
+    prune(tree)
+    return BoundQuery(tuple(outputs), _scans(binding, tree), refusals_of(tree), tree)
+
+
+def kernel_names(width: int) -> list[str]:
+    return [f"c{i}" for i in range(width)]
+
+
+def refusals_of(tree: exp.Expression) -> dict[Kernel, str]:
+    found = {kernel: reason for kernel in KERNELS if (reason := refusal(tree, kernel)) is not None}
+    if len(found) == len(KERNELS):
+        raise Unsupported("no kernel can run this", detail=" ".join(found.values()), position=place_of(tree))
+    return found
+
+
+def _scans(binding: Binding, tree: exp.Expression) -> tuple[Scan, ...]:
+    """The inputs that the tree still reads, and the columns of each that it uses."""
+    uses, used = column_uses(tree), dict[str, set[str]]()
+    for table in tree.find_all(exp.Table):
+        used.setdefault(table.name, set()).update(uses[table.alias])
+    scans = []
+    for key, name in binding.scans.items():
+        if name in used:
+            columns = tuple(c for c in key.columns() if c in used[name]) or (ROW_ID,)
+            scans.append(Scan(name, key.relation, key.source, key.as_of, columns))
+    return tuple(scans)
+
+
+def assign(node: exp.Expression, column: Column) -> exp.Expression:
+    """A typed value as it is stored in a column."""
+    return cast_for_assignment(bare(node), column.type, f'column "{column.name}"')
+
+
+def top_select(tree: exp.Expression) -> exp.Select:
+    if not isinstance(tree, exp.Select):
+        raise InternalError("the statement was not bound to a SELECT")
+    return tree
+
+
+def rename_outputs(select: exp.Select, values: Sequence[exp.Expression]) -> exp.Select:
+    """The select list replaced by these values, called c0, c1, …"""
+    select.set("expressions", [named(v, n) for v, n in zip(values, kernel_names(len(values)), strict=True)])
+    return select

@@ -1,0 +1,100 @@
+"""What one act of binding knows and collects: the moment, the parameters, the scans, the names given so far."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal
+
+from sqlglot import exp
+
+from midstream.errors import InvalidParameter, Position
+from midstream.plan.literals import literal_of
+from midstream.plan.nodes import keep_place, quoted, table_alias
+from midstream.relations.schema import Schema
+from midstream.relations.table import ROW_ID, ROW_ID_TYPE, Table
+from midstream.types import BIGINT, TEXT, Type
+
+SourceKind = Literal["table", "changes"]
+CHANGE_COLUMNS: tuple[tuple[str, Type], ...] = (("old_new_mark", TEXT), ("dml_type", TEXT), ("trans_scn", BIGINT))
+"""What the change log of a table has beside the table's own columns."""
+
+
+@dataclass(frozen=True)
+class BindContext:
+    """The moment of a statement and the values of its parameters."""
+
+    scn: int
+    now: datetime
+    parameters: tuple[object, ...] = ()
+    start: Position = (1, 1)
+    """Where the statement's text begins in the user's script."""
+
+
+@dataclass(frozen=True)
+class ScanKey:
+    """A base input: self-joins share one."""
+
+    relation: Table
+    source: SourceKind
+    as_of: int | None
+
+    def columns(self) -> dict[str, Type]:
+        own = {column.name: column.type for column in self.relation.columns}
+        extra = dict(CHANGE_COLUMNS) if self.source == "changes" else {}
+        return {**own, **extra, ROW_ID: ROW_ID_TYPE}
+
+
+@dataclass
+class Binding:
+    """Grows while one statement is bound."""
+
+    schema: Schema
+    context: BindContext
+    parse_query: Callable[[str], exp.Expression]
+    scans: dict[ScanKey, str] = field(default_factory=dict)
+    _taken: set[str] = field(default_factory=set)
+    _parameters_used: set[int] = field(default_factory=set)
+    views_open: tuple[str, ...] = ()
+
+    def scan(self, key: ScanKey, alias: str) -> exp.Table:
+        """The base input as a FROM item."""
+        name = self.scans.setdefault(key, f"scan_{len(self.scans)}")
+        return exp.Table(this=quoted(name), alias=table_alias(alias))
+
+    def fresh_alias(self, wanted: str) -> str:
+        """A name that nothing else in the statement has, in any letter case: DuckDB folds them all."""
+        base = "t" if wanted.lower().startswith("scan_") else wanted
+        alias, number = base, 1
+        while alias.lower() in self._taken:
+            alias, number = f"{base}_{number}", number + 1
+        self._taken.add(alias.lower())
+        return alias
+
+    def parameter(self, node: exp.Expression) -> exp.Expression:
+        """The value of `$n` as a literal."""
+        number = int(node.name)
+        values = self.context.parameters
+        self._parameters_used.add(number)
+        if not 1 <= number <= len(values):
+            return exp.Null()
+        return keep_place(literal_of(values[number - 1], number), node)
+
+    def check_parameters(self) -> None:
+        """Every value has its place and every place its value."""
+        given, needed = len(self.context.parameters), max(self._parameters_used, default=0)
+        if given != needed:
+            raise InvalidParameter(
+                f"the statement has {_count(needed)}, but {_are(given)} given",
+                hint="Give one value for each ?, or as many values as the highest $n.",
+                sqlstate="08P01",
+            )
+
+
+def _count(parameters: int) -> str:
+    return "1 parameter" if parameters == 1 else f"{parameters or 'no'} parameters"
+
+
+def _are(values: int) -> str:
+    return "1 value was" if values == 1 else f"{values or 'no'} values were"
