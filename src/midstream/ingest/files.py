@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Literal, cast
+from typing import Literal
 
 import pyarrow as pa
 import pyarrow.parquet as pq

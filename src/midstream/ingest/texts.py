@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import struct
 from collections.abc import Callable
 from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 from typing import NoReturn, cast
@@ -76,7 +77,12 @@ def _parse_float(type: Type, text: str) -> float:
     value = float(text)
     if is_out_of_float_range(type, value) or (value == 0.0 and re.search("[1-9]", re.split("[eE]", text)[0])):
         raise DataError(f'"{text.strip()}" is out of range for type {type}', sqlstate="22003")
-    return value
+    return as_single(value) if type.name == "real" else value
+
+
+def as_single(value: float) -> float:
+    """The nearest 32-bit float."""
+    return cast(float, struct.unpack("f", struct.pack("f", value))[0])
 
 
 def is_out_of_float_range(type: Type, value: float) -> bool:

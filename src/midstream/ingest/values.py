@@ -101,13 +101,21 @@ def _of_one_kind(values: Sequence[object], kinds: set[type], to: Type) -> pa.Arr
         return pa.nulls(len(values), arrow_type(to))
     [kind] = kinds
     if kind is str:
-        return parse_texts(to, pa.array(values, pa.string()))
+        return _of_texts(cast("Sequence[str | None]", values), to)
     if to.name not in _AS_IT_IS.get(kind, ()):
         return None
     try:
         return pa.array(values, arrow_type(to))
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
         return None
+
+
+def _of_texts(values: Sequence[str | None], to: Type) -> pa.Array | None:
+    try:
+        texts = pa.array(values, pa.string())
+    except UnicodeEncodeError:
+        return None
+    return parse_texts(to, texts)
 
 
 def _one_by_one(values: Sequence[object], column: Column) -> pa.Array:
@@ -128,7 +136,7 @@ def assign(value: object, to: Type, column: str) -> object:
     if value is None:
         return None
     if isinstance(value, str):
-        return parse_text(to, str(value))
+        return parse_text(to, _encodable(str(value)))
     if to.element is not None and isinstance(value, (list, tuple)):
         return [assign(each, to.element, column) for each in value]
     if to.name == "json" and isinstance(value, (list, tuple, dict)):
@@ -148,6 +156,14 @@ def assign(value: object, to: Type, column: str) -> object:
     if hasattr(value, "item"):  # a scalar of numpy
         return assign(value.item(), to, column)
     return _refuse(_kind_of(value), to, column)
+
+
+def _encodable(text: str) -> str:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise DataError('invalid byte sequence for encoding "UTF8"', sqlstate="22021") from None
+    return text
 
 
 def _assign_number(value: int | float | Decimal, to: Type, column: str) -> object:
@@ -213,7 +229,7 @@ def _as_text(value: object, to: Type, column: str) -> str:
 
 def _as_json(value: object) -> str:
     try:
-        return json.dumps(value, ensure_ascii=False, allow_nan=False, default=str)
+        return _encodable(json.dumps(value, ensure_ascii=False, allow_nan=False, default=str))
     except (ValueError, TypeError, RecursionError) as wrong:
         raise DataError("invalid input syntax for type json", detail=f"{wrong}.", sqlstate="22P02") from None
 
