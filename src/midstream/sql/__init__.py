@@ -14,11 +14,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
+from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from midstream.errors import SqlSyntaxError
+from midstream.errors import SqlSyntaxError, Unsupported
 from midstream.sql.bulk import read_bulk_insert
 from midstream.sql.commands import StatementReader
+from midstream.sql.dialect import Midstream
 from midstream.sql.lexer import Source, read_statement, skip_space
 from midstream.sql.positions import operator_position_of, position_of
 from midstream.sql.printing import to_sql
@@ -33,6 +35,7 @@ __all__ = [
     "parse_one",
     "parse_query",
     "position_of",
+    "print_expression",
     "to_sql",
 ]
 
@@ -64,6 +67,18 @@ def parse_query(text: str) -> Sql:
 def parse_expression(text: str) -> Sql:
     """A scalar expression alone, such as a CHECK condition or a DEFAULT."""
     return _read_whole(text, lambda reader: reader.sql(reader.expression))
+
+
+def print_expression(tree: exp.Expression) -> str:
+    """A scalar tree that was changed, as text; refused if the text would not mean exactly the tree."""
+    text = tree.sql(dialect=Midstream)
+    if parse_expression(text).tree() != tree:
+        raise Unsupported(
+            "the expression cannot be written down again",
+            detail=f"Its text would be: {text}",
+            hint="Drop what contains it, and create it anew.",
+        )
+    return text
 
 
 def _read_script(source: Source) -> list[Statement]:

@@ -33,6 +33,8 @@ _FIELDS = frozenset(
     """century day decade dow doy epoch hour isodow isoyear julian microseconds millennium milliseconds minute month
     quarter second timezone timezone_hour timezone_minute week year""".split()
 )
+_DIALECT = Postgres()
+_INITCAP_DELIMITERS = exp.Literal.string(_DIALECT.INITCAP_DEFAULT_DELIMITER_CHARS)
 _OWN_BUILDERS: dict[str, Callable[[list[exp.Expression]], exp.Expression]] = {
     "ARG_MAX": exp.ArgMax.from_arg_list,
     "ARG_MIN": exp.ArgMin.from_arg_list,
@@ -41,11 +43,11 @@ _OWN_BUILDERS: dict[str, Callable[[list[exp.Expression]], exp.Expression]] = {
     "CEIL": exp.Ceil.from_arg_list,
     "FLOOR": exp.Floor.from_arg_list,
     "CHR": lambda arguments: exp.Chr(expressions=arguments),
+    "INITCAP": lambda arguments: exp.Initcap(this=arguments[0], expression=_INITCAP_DELIMITERS.copy()),
     "JSON_AGG": lambda arguments: exp.JSONArrayAgg(this=arguments[0]),
     "SUBSTRING": exp.Substring.from_arg_list,
 }
 _ALWAYS_ANONYMOUS = frozenset(PostgresParser.FUNCTION_PARSERS) | {"ROW", "VALUES", "ANY", "ALL", "SOME", "UUID"}
-_DIALECT = Postgres()
 
 
 class CallReader(ExpressionReader):

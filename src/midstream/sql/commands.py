@@ -158,7 +158,7 @@ class StatementReader(ManipulationReader):
 
     def _explain(self) -> s.Explain:
         self.expect("explain")
-        if self.sees("view") and not self.peek().value == "(":
+        if self.sees("view") and self.peek().value != "(":
             self.advance()
             return s.Explain(self.relation_name())
         analyze = self.take("analyze")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import Literal, cast
+from typing import Literal, NoReturn, cast
 
 from sqlglot import exp
 
@@ -61,7 +61,7 @@ class DefinitionReader(QueryReader):
     def _sees_view(self) -> bool:
         return self.sees("view") or (self.sees_any("continuous", "materialized") and self.peek().value == "view")
 
-    def _refuse_object(self, verb: str) -> s.Statement:
+    def _refuse_object(self, verb: str) -> NoReturn:
         if self.sees_any("temp", "temporary", "unlogged"):
             self.refuse(f"{verb} {self.token.value.upper()}", hint="Every table is kept; drop it when it is done with.")
         if self.sees_any("index") or self.sees("unique", "index"):
@@ -464,7 +464,7 @@ class DefinitionReader(QueryReader):
             return self._alter_table()
         if self.sees_any("view", "materialized", "stream", "foreign", "continuous"):
             self.refuse(f"ALTER {self.token.value.upper()}", hint="Drop it and create it anew.")
-        return self._refuse_object("ALTER")
+        self._refuse_object("ALTER")
 
     def _alter_table(self) -> s.AlterTable:
         if_exists = self.take("if", "exists")
@@ -548,4 +548,4 @@ class DefinitionReader(QueryReader):
                 if_exists = self.take("if", "exists")
                 names = tuple(self.list_of(self.relation_name))
                 return s.Drop(kind, names, if_exists, self._cascade())
-        return self._refuse_object("DROP")
+        self._refuse_object("DROP")

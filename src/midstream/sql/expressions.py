@@ -38,7 +38,7 @@ class Binds(IntEnum):
     CAST = 15
 
 
-_COMPARISONS: dict[str, type[exp.Binary]] = {
+_COMPARISONS: dict[str, type[exp.Expression]] = {
     "=": exp.EQ,
     "<>": exp.NEQ,
     "<": exp.LT,
@@ -500,14 +500,15 @@ class ExpressionReader(TypeReader):
         token = self.token
         if not self.sees_any("any", "some", "all") or self.peek().value != "(":
             return None
-        node_type = exp.All if self.advance().value == "all" else exp.Any
+        of_all = self.advance().value == "all"
         self.expect("(")
         if self.sees_query():
-            operand: exp.Expression = exp.Subquery(this=self.query())
+            query = self.query()
+            operand = query if of_all else exp.Subquery(this=query)
         else:
             operand = exp.Paren(this=self.expression())
         self.expect(")")
-        return self.placed(node_type(this=operand), token)
+        return self.placed(exp.All(this=operand) if of_all else exp.Any(this=operand), token)
 
     def _other_operator(self, left: exp.Expression, token: Token) -> exp.Expression:
         text = self.advance().value
@@ -695,16 +696,12 @@ def _carries_negation(node: exp.Expression) -> bool:
     return isinstance(inner, (exp.Like, exp.ILike))
 
 
-def _balanced(kind: type[exp.Connector], operands: list[exp.Expression]) -> exp.Expression:
+def _balanced(kind: type[exp.And] | type[exp.Or], operands: list[exp.Expression]) -> exp.Expression:
     if len(operands) == 1:
         return operands[0]
-    if len(operands) <= 4:
-        node = kind(this=operands[0], expression=operands[1])
-        for operand in operands[2:]:
-            node = kind(this=node, expression=operand)
-        return node
-    half = len(operands) // 2
-    return kind(this=_balanced(kind, operands[:half]), expression=_balanced(kind, operands[half:]))
+    # Short chains lean to the left, as everybody's do; long ones are halved to keep the tree flat.
+    cut = len(operands) - 1 if len(operands) <= 4 else len(operands) // 2
+    return kind(this=_balanced(kind, operands[:cut]), expression=_balanced(kind, operands[cut:]))
 
 
 def _json_arrow(text: str, left: exp.Expression, right: exp.Expression) -> exp.Expression:

@@ -49,11 +49,11 @@ class Source:
         error.sql = self.text
         return error
 
-    def syntax_error(self, offset: int, end: int, **voices: str) -> Error:
+    def syntax_error(self, offset: int, end: int, hint: str | None = None) -> Error:
         """PostgreSQL's words for a text that stops making sense at a place."""
         near = self.text[offset:end]
         where = f'at or near "{near}"' if near else "at end of input"
-        return self.fail(SqlSyntaxError(f"syntax error {where}", **voices), offset)
+        return self.fail(SqlSyntaxError(f"syntax error {where}", hint=hint), offset)
 
 
 _SPACE = re.compile(r"(?:[ \t\n\r\f\v]+|--[^\n\r]*)+")

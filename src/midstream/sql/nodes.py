@@ -29,7 +29,7 @@ Other conventions of our trees, where sqlglot leaves a choice:
 
 from __future__ import annotations
 
-from typing import Any
+from typing import ClassVar
 
 from sqlglot import exp
 
@@ -56,7 +56,7 @@ class Changes(Reading):
 class AllWindows(Reading):
     """ALL WINDOWS: every kept result of a window view."""
 
-    arg_types: dict[str, Any] = {}
+    arg_types: ClassVar[dict[str, bool]] = {}
 
 
 class StreamWindow(Reading):

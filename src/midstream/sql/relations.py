@@ -142,8 +142,8 @@ class RelationReader(CallReader):
             arguments = self.in_parentheses(self.expression)
             call: exp.Expression = self.placed(exp.Unnest(expressions=arguments), name)
         else:
-            if self.take("pg_catalog", ".") or self.take("public", "."):
-                pass
+            if self.sees_any("pg_catalog", "public") and self.peek().value == ".":
+                self.index += 2
             call = self.call(self.function_name())
         return call, self.take("with", "ordinality")
 
@@ -189,12 +189,9 @@ class RelationReader(CallReader):
         token = self.token
         if self.sees_any("cluster", "distribute", "sort") and self.peek().value == "by":
             self.refuse(f"{token.value.upper()} BY", hint="Use ORDER BY.")
-        if self.take("as"):
-            name = self.identifier()
-        elif self.sees_name() and not self._sees_clause():
-            name = self.identifier()
-        else:
+        if not self.take("as") and (not self.sees_name() or self._sees_clause()):
             return None
+        name = self.identifier()
         columns = self._alias_columns() if self.sees("(") else None
         return self.placed(exp.TableAlias(this=name, columns=columns), token)
 

@@ -1,0 +1,50 @@
+"""What a tree mentions by name: columns, relations, and the columns that an UPDATE assigns."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from sqlglot import exp
+
+from midstream.sql.positions import position_of
+from midstream.sql.statements import Sql, Update
+
+_IDENTIFIER = re.compile(r'"(?:[^"]|"")*"|\w+')
+
+
+def columns_named(sql: Sql) -> tuple[str, ...]:
+    """Every column name in an expression, once each."""
+    return tuple(dict.fromkeys(column.name for column in sql.tree().find_all(exp.Column)))
+
+
+def relations_named(sql: Sql) -> tuple[str, ...]:
+    """Every relation name in a query, once each; names of its own WITH clauses are among them."""
+    return tuple(dict.fromkeys(table.name for table in sql.tree().find_all(exp.Table)))
+
+
+def assigned_columns(statement: Update) -> frozenset[str]:
+    """The columns that SET names."""
+    targets = [assignment.this for assignment in statement.tree.tree().expressions]
+    names = [column for target in targets for column in (target.expressions if isinstance(target, exp.Tuple) else [target])]
+    return frozenset(column.name for column in names)
+
+
+def with_columns_renamed(sql: Sql, names: Mapping[str, str]) -> str:
+    """The expression's text with other names for some of its columns; `sql` was read from that very text.
+
+    >>> from midstream.sql import parse_expression
+    >>> with_columns_renamed(parse_expression("age > 17 AND name <> 'age'"), {"age": "years"})
+    '"years" > 17 AND name <> \\'age\\''
+    """
+    text = sql.text
+    places = [
+        (position[1] - 1, names[column.name])
+        for column in sql.tree().find_all(exp.Column)
+        if column.name in names and (position := position_of(column.this)) is not None
+    ]
+    for start, name in sorted(places, reverse=True):
+        written = _IDENTIFIER.match(text, start)
+        end = written.end() if written else start
+        text = text[:start] + '"' + name.replace('"', '""') + '"' + text[end:]
+    return text
