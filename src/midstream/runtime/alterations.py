@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from sqlglot import exp
-
 from midstream.errors import (
     DependentObjects,
     DuplicateName,
@@ -54,6 +52,7 @@ from midstream.runtime.rows import physical_schema, stored_columns
 from midstream.runtime.store import Store
 from midstream.runtime.transaction import Glimpse
 from midstream.sql import parse_expression
+from midstream.sql.mentions import columns_named, with_columns_renamed
 from midstream.sql.statements import (
     AddColumn,
     AddConstraint,
@@ -373,7 +372,7 @@ def _mentions(constraint: TableConstraint, column: str) -> bool:
         case IncreasingConstraint(column=name, partition_by=parts):
             return column in (name, *parts)
         case CheckConstraint(condition=condition):
-            return any(c.name == column for c in parse_expression(condition).tree().find_all(exp.Column))
+            return column in columns_named(parse_expression(condition))
 
 
 def _renamed_in(constraint: TableConstraint, names: dict[str, str], table: str) -> TableConstraint:
@@ -388,17 +387,7 @@ def _renamed_in(constraint: TableConstraint, names: dict[str, str], table: str) 
                 constraint, column=names.get(column, column), partition_by=tuple(names.get(p, p) for p in parts)
             )
         case CheckConstraint(condition=condition):
-            return replace(constraint, condition=_renamed_text(condition, names))
-
-
-def _renamed_text(condition: str, names: dict[str, str]) -> str:
-    tree = parse_expression(condition).tree()
-    for column in tree.find_all(exp.Column):
-        if column.name in names:
-            column.this.replace(exp.to_identifier(names[column.name], quoted=True))
-    from midstream.sql import print_expression
-
-    return print_expression(tree)
+            return replace(constraint, condition=with_columns_renamed(parse_expression(condition), names))
 
 
 def _referring_to(constraint: TableConstraint, table: str, names: dict[str, str]) -> TableConstraint:

@@ -10,8 +10,6 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from sqlglot import exp
-
 from midstream.errors import (
     DependentObjects,
     DuplicateName,
@@ -41,6 +39,7 @@ from midstream.runtime.store import Store
 from midstream.runtime.transaction import Transaction
 from midstream.runtime.writing import Writer
 from midstream.sql import parse_query
+from midstream.sql.mentions import columns_named, relations_named
 from midstream.sql.statements import (
     Check,
     ColumnDefinition,
@@ -222,8 +221,8 @@ def _define_constraint(
             return _define_reference(table, constraint, state)
         case Check(condition=condition):
             bind_condition(condition, table, context)
-            named = [column.name for column in condition.tree().find_all(exp.Column)]
-            stem = [table.name, named[0], "check"] if len(set(named)) == 1 else [table.name, "check"]
+            named = columns_named(condition)
+            stem = [table.name, named[0], "check"] if len(named) == 1 else [table.name, "check"]
             return CheckConstraint(constraint.name or free_name(table, "_".join(stem)), condition.text)
         case Increasing(column=column, partition_by=parts, strictly=strictly):
             _check_known(table, (column, *parts))
@@ -316,16 +315,16 @@ def define_view(
     for name in names:
         if names.count(name) > 1:
             raise DuplicateName(f'column "{name}" specified more than once', sqlstate="42701")
-    reads = relations_named(statement.query, state)
+    reads = relations_read(statement.query, state)
     if statement.name in reads:
         raise InvalidDefinition(f'view "{statement.name}" would read itself', sqlstate="42P17")
     columns = tuple((name, output.type) for name, output in zip(names, bound.outputs, strict=True))
     return View(known.id if known else store.catalog.new_id(), statement.name, columns, statement.query.text, reads)
 
 
-def relations_named(query: Sql, state: CatalogState) -> tuple[str, ...]:
+def relations_read(query: Sql, state: CatalogState) -> tuple[str, ...]:
     """The relations that a query names, its change logs counted as their tables."""
-    named = [table.name.removeprefix("clog_") for table in query.tree().find_all(exp.Table)]
+    named = [name.removeprefix("clog_") for name in relations_named(query)]
     return tuple(dict.fromkeys(name for name in named if name in state.relations))
 
 

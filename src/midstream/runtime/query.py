@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from midstream.errors import Unsupported
-from midstream.maintenance.engine import Cancellation, Kernel
+from midstream.maintenance.engine import Cancellation, Kernel, Piece, Rows
 from midstream.plan import BoundQuery
-from midstream.runtime.reading import Picture, Sources, sources_of
+from midstream.runtime.reading import Picture, Sources, quote, sources_of
 from midstream.runtime.store import Store
 
 
@@ -79,3 +79,15 @@ def run_query(
     [answer] = store.engine.run(choice.kernel, [piece], label="query", cancellation=cancellation)
     assert answer.table is not None
     return answer.table.rename_columns([output.name for output in bound.outputs])
+
+
+def data_frame(store: Store, picture: Picture, bound: BoundQuery, table: pa.Table) -> object:
+    """The query as a Spark DataFrame over the same files; where only DuckDB can run it, over its rows."""
+    names = [output.name for output in bound.outputs]
+    if "spark" in bound.refusals:
+        columns = ", ".join(f"{quote('spark', f'c{i}')} AS {quote('spark', name)}" for i, name in enumerate(names))
+        rows = Rows(table.rename_columns([f"c{i}" for i in range(len(names))]))
+        return store.engine.data_frame(Piece(f"SELECT {columns} FROM `rows`", {"rows": rows}))
+    sources = sources_of(store, picture, bound, "spark")
+    columns = ", ".join(f"{quote('spark', f'c{i}')} AS {quote('spark', name)}" for i, name in enumerate(names))
+    return store.engine.data_frame(sources.piece(f"SELECT {columns} FROM ({bound.sql('spark')}) AS result"))

@@ -17,6 +17,7 @@ from midstream.runtime.writing import Writer
 from midstream.serving import showing
 from midstream.serving.result import Result
 from midstream.serving.session import Session
+from midstream.sql.mentions import assigned_columns
 from midstream.sql.statements import (
     DEFAULT,
     AlterTable,
@@ -83,7 +84,7 @@ def select(session: Session, statement: Select, context: BindContext) -> Result:
         scn=picture.state.scn,
         table=table,
         types=[output.type for output in bound.outputs],
-        data_frame=lambda: store.engine.arrow_data_frame(table),
+        data_frame=lambda: query.data_frame(store, picture, bound, table),
     )
 
 
@@ -114,7 +115,7 @@ def write(
             case Update(table=name):
                 table = table_to_write(picture, name, "update")
                 bound = bind_update(statement, table, schema, context)
-                return writer.update(table, bound, _assigned(statement))
+                return writer.update(table, bound, assigned_columns(statement))
             case Delete(table=name):
                 table = table_to_write(picture, name, "delete from")
                 return writer.delete(table, bind_delete(statement, table, schema, context))
@@ -125,11 +126,6 @@ def write(
     rows, scn = session.writing(work, context)
     tag = {InsertValues: "INSERT 0", InsertQuery: "INSERT 0", Update: "UPDATE", Delete: "DELETE", Merge: "MERGE"}
     return Result(status=f"{tag[type(statement)]} {rows}", scn=scn)
-
-
-def _assigned(statement: Update) -> frozenset[str]:
-    """The columns that SET names."""
-    return frozenset(target.name for target in statement.assigned)
 
 
 def _insert_values(writer: Writer, table: Table, statement: InsertValues) -> int:

@@ -12,10 +12,11 @@ from midstream.relations.catalog import CatalogState
 from midstream.relations.table import CheckConstraint, ForeignKey, Key, Table, TableConstraint
 from midstream.relations.view import View
 from midstream.runtime import query
-from midstream.runtime.definitions import StateSchema, relations_named
+from midstream.runtime.definitions import StateSchema, relations_read
 from midstream.runtime.settings import SETTINGS, read_setting
 from midstream.serving.result import Result, Row
 from midstream.serving.session import Session
+from midstream.sql import parse_query
 from midstream.sql.statements import (
     CreateView,
     Delete,
@@ -162,7 +163,7 @@ def explain(session: Session, statement: Explain, context: BindContext) -> Resul
         choice, sources = query.prepare(session.store, picture, bound, session.settings)
         lines = list(explain_query(bound, choice.kernel, choice.reason, sources.inputs))
         if isinstance(target, CreateView):
-            reads = ", ".join(relations_named(target.query, picture.state))
+            reads = ", ".join(relations_read(target.query, picture.state))
             lines.insert(0, f"An ordinary view: its query runs at each read, over {reads or 'no relation'}.")
         if statement.analyze and isinstance(target, Select):
             started = time.perf_counter()
@@ -175,8 +176,6 @@ def explain(session: Session, statement: Explain, context: BindContext) -> Resul
 
 
 def _view_query(schema: StateSchema, name: str) -> Select:
-    from midstream.sql import parse_query
-
     relation = schema.relation(name)
     if not isinstance(relation, View):
         raise UndefinedName(f'view "{name}" does not exist', hint=did_you_mean(name, schema.state))

@@ -26,7 +26,9 @@ def relations_named(sql: Sql) -> tuple[str, ...]:
 def assigned_columns(statement: Update) -> frozenset[str]:
     """The columns that SET names."""
     targets = [assignment.this for assignment in statement.tree.tree().expressions]
-    names = [column for target in targets for column in (target.expressions if isinstance(target, exp.Tuple) else [target])]
+    names = [
+        column for target in targets for column in (target.expressions if isinstance(target, exp.Tuple) else [target])
+    ]
     return frozenset(column.name for column in names)
 
 
