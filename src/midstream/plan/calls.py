@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from sqlglot import exp
 
 from midstream.errors import InvalidQuery, Unsupported, WrongObject
-from midstream.plan.nodes import outside_subqueries, place_of
+from midstream.plan.nodes import child, outside_subqueries, place_of
 
 _WINDOW_ONLY = (
     exp.RowNumber,
@@ -56,9 +56,9 @@ def is_set_returning(node: exp.Expression) -> bool:
 
 def windowed_function(window: exp.Window) -> exp.Expression:
     """The function that stands before OVER."""
-    function = window.this
-    while isinstance(function, exp.Filter | exp.WithinGroup | exp.IgnoreNulls | exp.RespectNulls):
-        function = function.this
+    function = child(window)
+    while isinstance(function, exp.Filter | exp.WithinGroup):
+        function = child(function)
     return function
 
 

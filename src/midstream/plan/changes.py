@@ -56,9 +56,8 @@ def bind_insert(statement: InsertQuery, table: Table, schema: Schema, context: B
         tree = _infer_row(binding, {}, table)
     else:
         query = statement.query.tree()
-        is_values = isinstance(query, exp.Values) and not any(query.args.get(k) for k in ("order", "limit", "offset"))
         has_list = bool(statement.columns)
-        if is_values:
+        if isinstance(query, exp.Values) and not any(query.args.get(k) for k in queries.MODIFIERS):
             tree = _insert_values(binding, query, columns, table, has_list)
         else:
             tree = _insert_query(binding, query, columns, table, has_list)

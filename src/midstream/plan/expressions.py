@@ -14,7 +14,7 @@ from midstream.plan import queries
 from midstream.plan.calls import function_name, is_aggregate
 from midstream.plan.context import Binding
 from midstream.plan.literals import date_literal, integer_literal, timestamp_literal
-from midstream.plan.nodes import is_query, keep_place, name_of, place_of, without_parentheses
+from midstream.plan.nodes import child, is_query, keep_place, name_of, outside_subqueries, place_of, without_parentheses
 from midstream.plan.scopes import Scope, resolve
 from midstream.plan.trees import name_outputs, unique_names
 
@@ -32,12 +32,12 @@ def bind_expression(binding: Binding, node: exp.Expression, scope: Scope) -> exp
     """The expression over the scope's sources. The node given is used up."""
     holder = exp.Paren(this=node)
     for found in list(holder.walk(prune=_is_bound_whole)):
-        if found is not holder:
+        if found is not holder and isinstance(found, exp.Expression):
             _bind_node(binding, found, scope)
-    return holder.this
+    return child(holder)
 
 
-def _is_bound_whole(node: exp.Expression) -> bool:
+def _is_bound_whole(node: exp.Expr) -> bool:
     return isinstance(node, exp.Column | exp.Parameter | exp.DataType) or is_query(node)
 
 
@@ -71,7 +71,7 @@ def _bind_column(node: exp.Column, scope: Scope) -> None:
 # --- calls ---------------------------------------------------------------------------------------
 
 
-def _bind_call(binding: Binding, call: exp.Func) -> None:
+def _bind_call(binding: Binding, call: exp.Expression) -> None:
     known = _KNOWN_NOW.get(type(call)) or _KNOWN_BY_NAME.get(call.name.lower() if _is_plain(call) else "")
     if known is not None:
         call.replace(keep_place(known(binding), call))
@@ -82,7 +82,7 @@ def _bind_call(binding: Binding, call: exp.Func) -> None:
         refuse_outside(function_name(call), call)
 
 
-def _is_plain(call: exp.Func) -> bool:
+def _is_plain(call: exp.Expression) -> bool:
     return isinstance(call, exp.Anonymous | exp.AnonymousAggFunc)
 
 
@@ -173,7 +173,7 @@ def _user_of(query: exp.Expression) -> exp.Expression | None:
     parent = query.parent
     while isinstance(parent, exp.Subquery | exp.Paren):
         parent = parent.parent
-    return parent
+    return parent if isinstance(parent, exp.Expression) else None
 
 
 def _width(node: exp.Expression) -> int:
@@ -183,7 +183,7 @@ def _width(node: exp.Expression) -> int:
 
 def refuse_outer_aggregates(node: exp.Expression, own_aliases: set[str]) -> None:
     """An aggregate over columns of an outer query alone would belong to that query."""
-    for call in node.find_all(exp.Func):
+    for call in outside_subqueries(node):
         if not is_aggregate(call):
             continue
         tables = {column.table for column in call.find_all(exp.Column)}

@@ -23,7 +23,7 @@ from midstream.plan.calls import refuse_calls
 from midstream.plan.changes import ROW_ID_OUTPUT, column_outputs, target_source
 from midstream.plan.context import BindContext, Binding
 from midstream.plan.expressions import bind_expression
-from midstream.plan.nodes import bare, column, derived, name_of, named, place_of
+from midstream.plan.nodes import bare, child, column, derived, name_of, named, place_of
 from midstream.plan.scopes import Namespace, Scope, Source
 from midstream.plan.statements import default_of, new_binding
 from midstream.plan.support import refuse_arguments
@@ -92,7 +92,7 @@ def _bind_source(binding: Binding, node: exp.Expression, target: Source, scope: 
     return derived(select, alias), _Sides(target, _moved(namespace, alias, moved), alias)
 
 
-def _moved(namespace: Namespace, alias: str, moved: dict[str, exp.Expression]) -> Namespace:
+def _moved(namespace: Namespace, alias: str, moved: dict[str, exp.Column]) -> Namespace:
     """The source's names, over the derived table that now holds it."""
     [source] = namespace.all_sources if len(namespace.all_sources) == 1 else [None]
     if source is None:
@@ -209,7 +209,7 @@ def _over_pairs(
 _CLAUSE = "clause"
 
 
-def _number(value: int) -> exp.Literal:
+def _number(value: int) -> exp.Expression:
     return exp.Literal.number(str(value))
 
 
@@ -245,7 +245,7 @@ class _Carried:
         for node in list(holder.find_all(exp.Column)):
             if node.table in self.sides:
                 node.replace(self.column(node))
-        return holder.this
+        return child(holder)
 
     def outputs(self) -> list[exp.Expression]:
         return [named(column(table, name), carried) for (table, name), carried in self.names.items()]
@@ -261,7 +261,7 @@ def _assemble(flat: exp.Select, clauses: Sequence[_Clause], table: Table) -> exp
         for test, clause in zip(tests, clauses, strict=True)
         if clause.action != "-"
     ]
-    columns = [typed(_case(actions), TEXT)] if actions else [typed(exp.Null(), TEXT)]
+    columns: list[exp.Expression] = [typed(_case(actions), TEXT)] if actions else [typed(exp.Null(), TEXT)]
     for own in table.columns:
         branches = [(test, assign(given[own.name], own)) for test, given in zip(tests, values, strict=True) if given]
         columns.append(typed(_case(branches), own.type) if branches else typed(exp.Null(), own.type))

@@ -44,7 +44,14 @@ def named(expression: exp.Expression, name: str) -> exp.Alias:
 
 def bare(expression: exp.Expression) -> exp.Expression:
     """The expression without the name given to it by AS."""
-    return expression.this if isinstance(expression, exp.Alias) else expression
+    return child(expression) if isinstance(expression, exp.Alias) else expression
+
+
+def child(node: exp.Expression) -> exp.Expression:
+    """What stands in `this`, where that is known to be a node."""
+    inner = node.this
+    assert isinstance(inner, exp.Expression)
+    return inner
 
 
 def without_parentheses(expression: exp.Expression) -> exp.Expression:
@@ -87,8 +94,7 @@ def is_query(node: object) -> bool:
 
 def outside_subqueries(node: exp.Expression) -> Iterator[exp.Expression]:
     """All nodes of an expression that belong to its own query; a subquery is handed out, what is in it is not."""
-    for found in node.walk(prune=lambda n: is_query(n)):
-        yield found
+    return (found for found in node.walk(prune=is_query) if isinstance(found, exp.Expression))
 
 
 def subqueries(node: exp.Expression) -> Iterator[exp.Expression]:

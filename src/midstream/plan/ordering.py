@@ -139,13 +139,10 @@ def limit_and_offset(binding: Binding, query: exp.Expression) -> dict[str, exp.E
 
 
 def _limit_count(limit: exp.Expression) -> exp.Expression:
-    if isinstance(limit, exp.Limit):
-        refuse_arguments(limit, ("expression",))
-        return limit.expression
-    options = limit.args.get("limit_options")
-    if options is not None and (options.args.get("with_ties") or options.args.get("percent")):
-        raise Unsupported("FETCH FIRST … WITH TIES and PERCENT are not supported", position=place_of(limit))
-    return limit.args.get("count") or exp.Literal.number("1")
+    refuse_arguments(limit, ("expression",))
+    count = limit.expression
+    assert isinstance(count, exp.Expression)
+    return count
 
 
 def _row_count(binding: Binding, node: exp.Expression, word: str, sqlstate: str) -> int | None:

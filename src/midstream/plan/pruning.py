@@ -36,8 +36,10 @@ def column_uses(tree: exp.Expression) -> Uses:
 
 
 def _prune_once(tree: exp.Expression) -> bool:
-    uses = column_uses(tree)
-    return any([_keep_only(query, used) for query, used in _inner_queries(tree, uses)])
+    uses, changed = column_uses(tree), False
+    for query, used in _inner_queries(tree, uses):
+        changed |= _keep_only(query, used)
+    return changed
 
 
 def _inner_queries(tree: exp.Expression, uses: Uses) -> Iterator[tuple[exp.Expression, set[str]]]:

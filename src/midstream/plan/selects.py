@@ -120,6 +120,7 @@ def _named_windows(binding: Binding, query: exp.Select, scope: Scope) -> dict[st
             raise DuplicateName(f'window "{name}" is already defined', sqlstate="42P20", position=place_of(window))
         bound = bind_expression(binding, window, replace(scope, windows=windows))
         refuse_calls(exp.Tuple(expressions=list(bound.iter_expressions())), "window definitions", aggregates=False)
+        assert isinstance(bound, exp.Window)
         windows[name] = bound
     return windows
 
@@ -190,7 +191,7 @@ def _finish(binding: Binding, query: exp.Select, parts: _Parts, scope: Scope) ->
     on = distinct.args.get("on")
     if on is None:
         return _distinct(binding, parts)
-    return _distinct_on(binding, parts, [part for part in on.expressions], scope)
+    return _distinct_on(binding, parts, list(on.expressions), scope)
 
 
 def _sorted(binding: Binding, parts: _Parts) -> exp.Select:
@@ -343,7 +344,7 @@ def _move_set_returning(binding: Binding, parts: _Parts) -> None:
     if not simple or any(has_window(output) for output in parts.outputs):
         raise Unsupported(
             "a set-returning function must stand alone in the select list",
-            hint=f"Put {function_name(next(n for n in call.walk() if is_set_returning(n)))} into the FROM clause.",
+            hint=f"Put {function_name(next(filter(is_set_returning, outside_subqueries(call))))} into the FROM clause.",
             position=place_of(call),
         )
     for key in parts.keys:

@@ -25,6 +25,7 @@ from midstream.plan.calls import function_name, refuse_calls
 from midstream.plan.context import CHANGE_COLUMNS, Binding, ScanKey
 from midstream.plan.expressions import bind_expression, refuse_outside
 from midstream.plan.nodes import (
+    child,
     forget_places,
     is_query,
     name_of,
@@ -206,7 +207,7 @@ def bind_item(binding: Binding, node: exp.Expression, outer: Scope, left: Namesp
     if isinstance(node, exp.Lateral):
         return _bind_lateral(binding, node, outer.inside(left))
     if isinstance(node, exp.Table) and isinstance(node.this, exp.Func):
-        return _bind_function(binding, node.this, node, outer.inside(left))
+        return _bind_function(binding, child(node), node, outer.inside(left))
     if isinstance(node, exp.Table):
         return _bind_named(binding, node, outer)
     if isinstance(node, exp.Unnest):
@@ -293,6 +294,12 @@ def _bind_function(binding: Binding, call: exp.Expression, item: exp.Expression,
     alias, with_ordinality = _function_alias(call, item)
     name = name_of(alias.this) if alias is not None and alias.this else ""
     only = name or function_name(call)
+    if with_ordinality and not isinstance(call, exp.Unnest):
+        raise Unsupported(
+            f"WITH ORDINALITY is not supported for {function_name(call)}",
+            hint="Use row_number().",
+            position=place_of(item),
+        )
     bound = bind_expression(binding, call, scope)
     width = len(bound.expressions) if isinstance(bound, exp.Unnest) else 1
     names = [only if width == 1 else "unnest"] * width + (["ordinality"] if with_ordinality else [])
