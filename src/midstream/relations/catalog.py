@@ -225,8 +225,8 @@ class Catalog:
         for table_id, next_id in publication.row_ids.items():
             db.execute("INSERT OR REPLACE INTO row_ids VALUES (?, ?)", (table_id, next_id))
         for table_id, change in publication.changes:
-            row = (table_id, change.scn, change.path, change.kind, change.rows)
-            db.execute("INSERT INTO changes VALUES (?, ?, ?, ?, ?)", row)
+            written = (table_id, change.scn, change.path, change.kind, change.rows)
+            db.execute("INSERT INTO changes VALUES (?, ?, ?, ?, ?)", written)
         for table_id, path in publication.dead_files:
             self._bury(table_id, [path], scn)
         for (table_id, name, part), value in publication.maxima.items():
@@ -303,9 +303,7 @@ class Catalog:
 
     def _load(self) -> CatalogState:
         with self._errors():
-            rows = self._db.execute(
-                "SELECT kind, id, name, definition FROM relations WHERE to_scn IS NULL"
-            ).fetchall()
+            rows = self._db.execute("SELECT kind, id, name, definition FROM relations WHERE to_scn IS NULL").fetchall()
             versions = self._db.execute(
                 "SELECT table_id, version FROM versions v WHERE scn = (SELECT max(scn) FROM versions w WHERE w.table_id = v.table_id)"
             ).fetchall()

@@ -71,5 +71,5 @@ def _encode_constraint(constraint: TableConstraint) -> dict[str, Any]:
 
 
 def _decode_constraint(value: dict[str, Any]) -> TableConstraint:
-    fields = {key: tuple(field) if isinstance(field, list) else field for key, field in value.items()}
+    fields: dict[str, Any] = {k: tuple(field) if isinstance(field, list) else field for k, field in value.items()}
     return _CONSTRAINTS[fields.pop("kind")](**fields)

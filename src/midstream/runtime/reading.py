@@ -28,9 +28,14 @@ CHANGE_TYPE = "_change_type"
 class Pending(Protocol):
     """What a transaction has done to a table and not yet committed."""
 
-    new: RowSet
-    updated: RowSet
-    deleted: RowSet
+    @property
+    def new(self) -> RowSet: ...
+
+    @property
+    def updated(self) -> RowSet: ...
+
+    @property
+    def deleted(self) -> RowSet: ...
 
 
 class Picture(Protocol):
@@ -115,7 +120,7 @@ def add_table(
     where = ""
     if replaced:
         sources.view(f"{name}_gone", replaced)
-        where = f" WHERE {sources.quote(ROW_ID)} NOT IN (SELECT {sources.quote(ROW_ID)} FROM {sources.quote(name + '_gone')})"
+        where = f" WHERE {sources.quote(ROW_ID)} NOT IN ({sources.select([ROW_ID], name + '_gone')})"
     texts = [sources.select(columns, f"{name}_base", where)]
     texts += sources.add(f"{name}_updated", pending.updated, columns)
     texts += sources.add(f"{name}_new", pending.new, columns)

@@ -153,7 +153,8 @@ class Writer:
         if not inputs:
             return
         everything = " UNION ALL ".join(f'SELECT {ROW_ID} FROM "{name}"' for name in inputs)
-        text = f"SELECT 1 AS found FROM ({everything}) WHERE {ROW_ID} IS NOT NULL GROUP BY {ROW_ID} HAVING count(*) > 1 LIMIT 1"
+        known = f"SELECT {ROW_ID} FROM ({everything}) WHERE {ROW_ID} IS NOT NULL"
+        text = f"SELECT {ROW_ID} FROM ({known}) GROUP BY {ROW_ID} HAVING count(*) > 1 LIMIT 1"
         found = self.transaction.store.engine.look_up(Piece(text, inputs)).table
         if found is not None and found.num_rows:
             raise Error(
