@@ -40,6 +40,7 @@ from midstream.runtime.constraints.single_rows import raise_if_found, row_checks
 from midstream.runtime.definitions import (
     broken_readers,
     check_name,
+    check_new_column,
     define_column,
     publish,
     raise_dependent,
@@ -170,6 +171,7 @@ class _Alterer:
             raise DuplicateName(
                 f'column "{definition.name}" of relation "{table.name}" already exists', sqlstate="42701"
             )
+        check_new_column(definition.name, table.column_names)
         past = self.store.catalog.past_tables(table.id)
         newest = max(column.id for _, _, known in past for column in known.columns)
         column = define_column(definition, newest + 1)
@@ -216,6 +218,7 @@ class _Alterer:
         column = _column(table, alteration.name)
         if table.column(alteration.to) is not None:
             raise DuplicateName(f'column "{alteration.to}" of relation "{table.name}" already exists', sqlstate="42701")
+        check_new_column(alteration.to, [name for name in table.column_names if name != column.name])
         renamed = {alteration.name: alteration.to}
         altered = _with_column(table, replace(column, name=alteration.to), column.name)
         constraints = tuple(_renamed_in(c, renamed, table.name) for c in altered.constraints)

@@ -181,11 +181,21 @@ def define_column(definition: ColumnDefinition, id: int) -> Column:
 def _check_columns(name: str, columns: Sequence[Column]) -> None:
     if not columns:
         raise InvalidDefinition(f'table "{name}" needs at least one column')
-    seen: set[str] = set()
-    for column in columns:
-        if column.name in seen:
-            raise DuplicateName(f'column "{column.name}" specified more than once', sqlstate="42701")
-        seen.add(column.name)
+    for number, column in enumerate(columns):
+        check_new_column(column.name, [known.name for known in columns[:number]])
+
+
+def check_new_column(name: str, known: Sequence[str]) -> None:
+    """Delta does not tell names apart by case, so neither may the columns of a table."""
+    if name in known:
+        raise DuplicateName(f'column "{name}" specified more than once', sqlstate="42701")
+    same = next((other for other in known if other.lower() == name.lower()), None)
+    if same is not None:
+        raise DuplicateName(
+            f'columns "{same}" and "{name}" differ only in case',
+            detail="Tables are Delta tables, whose column names do not differ by case alone.",
+            sqlstate="42701",
+        )
 
 
 # --- constraints -----------------------------------------------------------------------------------

@@ -93,6 +93,8 @@ def select(session: Session, statement: Select, context: BindContext) -> Result:
 
 def table_to_write(picture: Transaction, name: str, verb: str) -> Table:
     relation = picture.state.relations.get(name)
+    if relation is None and isinstance(picture.state.relations.get(name.removeprefix("clog_")), Table):
+        raise WrongObject(f'cannot {verb} "{name}"', detail="It is a change log, which the database writes itself.")
     if relation is None:
         raise UndefinedName(f'relation "{name}" does not exist', hint=showing.did_you_mean(name, picture.state))
     if not isinstance(relation, Table):

@@ -24,10 +24,9 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 from deltalake import DeltaTable, Field, Schema, write_deltalake
-from deltalake.exceptions import DeltaError
 from deltalake.transaction import AddAction, PostCommitHookProperties
 
-from midstream.errors import OutOfResources, StorageError
+from midstream.errors import Error, OutOfResources, StorageError
 
 _CONFIGURATION: Mapping[str, str | None] = {
     "delta.enableChangeDataFeed": "true",
@@ -258,7 +257,9 @@ def _sync(path: Path) -> None:
 def _errors(path: Path) -> Iterator[None]:
     try:
         yield
-    except (DeltaError, OSError) as error:
+    except Error:
+        raise
+    except Exception as error:  # delta-rs raises a bare Exception for some of its own
         if getattr(error, "errno", None) == 28 or "No space left" in str(error):
             raise OutOfResources("the disk is full", detail=str(error), sqlstate="53100") from error
         raise StorageError("a table's files could not be read or written", detail=f"{path.name}: {error}") from error
