@@ -34,6 +34,7 @@ _VALUE = (
 _FIRST_ROW = re.compile(rf"\({_SPACE}*{_VALUE}(?:{_SPACE}*,{_SPACE}*{_VALUE})*{_SPACE}*\)", re.DOTALL)
 _ONE_VALUE = re.compile(_VALUE, re.DOTALL)
 _ONE_NAME = re.compile(_NAME)
+_FRACTION = re.compile("[.eE]")
 _WORDS = {"null": None, "true": True, "false": False, "default": DEFAULT}
 
 
@@ -94,11 +95,10 @@ def _value(source: Source, start: int, text: str) -> object:
     first = text[0]
     if first == "'":
         return text[1:-1].replace("''", "'")
+    if text.isdigit():
+        return int(text)
     if first in "0123456789+-.":
-        try:
-            return int(text)
-        except ValueError:
-            return Decimal(text)
+        return Decimal(text) if _FRACTION.search(text) else int(text)
     if first in "eE":
         return unescape(source, text[2:-1], start)
     return _WORDS[text.lower()]

@@ -296,11 +296,13 @@ class CallReader(ExpressionReader):
         self.advance()
         self.expect("(")
         text = self.expression()
-        self.expect("placing")
+        comma = self.take(",")
+        if not comma:
+            self.expect("placing")
         new = self.expression()
-        self.expect("from")
+        self.expect("," if comma else "from")
         start = self.expression()
-        length = self.expression() if self.take("for") else None
+        length = self.expression() if self.take("," if comma else "for") else None
         self.expect(")")
         return exp.Overlay(this=text, expression=new, from_=start, for_=length)
 

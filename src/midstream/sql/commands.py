@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
 
 from midstream.errors import SqlSyntaxError
 from midstream.sql import statements as s
@@ -104,10 +105,11 @@ class StatementReader(ManipulationReader):
 
     def _with_leads_to_dml(self) -> bool:
         depth = 0
-        for token in self.tokens[self.index :]:
+        for before, token in pairwise(self.tokens[self.index :]):
+            names_a_query = before.value in ("with", "recursive", ",")
             if token.kind == "operator":
                 depth += {"(": 1, ")": -1}.get(token.value, 0)
-            elif depth == 0 and token.kind == "word":
+            elif depth == 0 and token.kind == "word" and not names_a_query:
                 if token.value in ("select", "values", "table"):
                     return False
                 if token.value in ("insert", "delete", "merge", "update"):

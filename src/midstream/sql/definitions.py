@@ -234,8 +234,16 @@ class DefinitionReader(QueryReader):
         strictly = self.take("strictly")
         self.expect("increasing")
         column = column if column is not None else self.name()
-        partition = tuple(self.list_of(self.name)) if self.take("partition", "by") else ()
+        partition = self._partition() if self.take("partition", "by") else ()
         return s.Increasing(column, partition, strictly, name=name, position=self.position(token))
+
+    def _partition(self) -> tuple[str, ...]:
+        """Names up to a comma behind which something else begins: a column, a constraint, another change."""
+        names = [self.name()]
+        while self.sees(",") and (self.peek(2).kind == "end" or self.peek(2).value in (",", ")", "on")):
+            self.advance()
+            names.append(self.name())
+        return tuple(names)
 
     def _sees_table_constraint(self) -> bool:
         if self.sees_any("constraint", "primary", "unique", "check", "foreign"):

@@ -13,100 +13,99 @@ from sqlglot import exp
 from sqlglot.dialects.postgres import Postgres
 from sqlglot.generators.postgres import PostgresGenerator
 
-from midstream.sql.nodes import (
-    AllWindows,
-    AsOf,
-    MatchRecognize,
-    PartReference,
-    Pattern,
-    PatternElement,
-    StreamWindow,
-    reading_of,
-)
+from midstream.sql import nodes
+
+
+def _as_of(printer: PostgresGenerator, node: nodes.AsOf) -> str:
+    return f"AS OF SCN {printer.sql(node, 'this')}"
+
+
+def _changes(printer: PostgresGenerator, node: nodes.Changes) -> str:
+    return f"CHANGES FROM SCN {printer.sql(node, 'first')} TO SCN {printer.sql(node, 'last')}"
+
+
+def _all_windows(printer: PostgresGenerator, node: nodes.AllWindows) -> str:
+    return "ALL WINDOWS"
+
+
+def _stream_window(printer: PostgresGenerator, node: nodes.StreamWindow) -> str:
+    rows, by = bool(node.args["rows"]), printer.expressions(node, key="by", flat=True)
+    size, slide, reset = (_size(node.args.get(key), rows) for key in ("size", "slide", "reset"))
+    words = {"sliding": "WINDOW", "landmark": "LANDMARK", "session": "SESSION"}[node.args["kind"]]
+    for word, text in (("", size), ("SLIDE ", slide), ("RESET ", reset), ("BY ", by)):
+        words += f" {word}{text}" if text else ""
+    return f"[{words}]"
+
+
+def _size(size: int | None, rows: bool) -> str:
+    return "" if size is None else f"{size} {'ROWS' if rows else 'MICROSECONDS'}"
+
+
+def _window_function(printer: PostgresGenerator, table: exp.Table, window: nodes.Reading) -> str:
+    lengths = [window.args.get("slide"), window.args["size"]]
+    texts = "".join(f", INTERVAL '{length} microseconds'" for length in lengths if length is not None)
+    function = "SESSION" if window.args["kind"] == "session" else "TUMBLE" if lengths[0] is None else "HOP"
+    return f"{function}({printer.table_parts(table)}, {printer.sql(window, 'column')}{texts})"
+
+
+def _part_reference(printer: PostgresGenerator, node: nodes.PartReference) -> str:
+    last = printer.sql(node, "last")
+    return f"[{printer.sql(node, 'this')}{f' .. {last}' if last else ''}]"
+
+
+def _pattern(printer: PostgresGenerator, node: nodes.Pattern) -> str:
+    return f"PATTERN [{printer.expressions(node, key='elements', flat=True)}]"
+
+
+def _pattern_element(printer: PostgresGenerator, node: nodes.PatternElement) -> str:
+    return f"{printer.sql(node, 'this')}{node.args['quantifier']}"
+
+
+def _match_recognize(printer: PostgresGenerator, node: nodes.MatchRecognize) -> str:
+    define = ", ".join(f"{printer.sql(d, 'alias')} AS {printer.sql(d, 'this')}" for d in node.args["define"])
+    parts = [
+        ("PARTITION BY ", printer.expressions(node, key="partition_by", flat=True)),
+        ("", printer.sql(node, "order").strip()),
+        ("MEASURES ", printer.expressions(node, key="measures", flat=True)),
+        ("", node.args.get("rows")),
+        ("AFTER MATCH SKIP ", node.args.get("after")),
+        ("PATTERN ", "(" + " ".join(printer.sql(element) for element in node.args["elements"]) + ")"),
+        ("DEFINE ", define),
+    ]
+    return f"MATCH_RECOGNIZE ({' '.join(word + text for word, text in parts if text)})"
 
 
 class MidstreamGenerator(PostgresGenerator):
     """Prints our nodes; everything else as PostgreSQL."""
 
+    TRANSFORMS = {
+        **PostgresGenerator.TRANSFORMS,
+        nodes.AsOf: _as_of,
+        nodes.Changes: _changes,
+        nodes.AllWindows: _all_windows,
+        nodes.StreamWindow: _stream_window,
+        nodes.PartReference: _part_reference,
+        nodes.Pattern: _pattern,
+        nodes.PatternElement: _pattern_element,
+        nodes.MatchRecognize: _match_recognize,
+    }
+
     def table_sql(self, expression: exp.Table, sep: str = " AS ") -> str:
-        reading = reading_of(expression)
+        reading = nodes.reading_of(expression)
         if reading is None:
             return super().table_sql(expression, sep)
-        name = self.table_parts(expression)
+        if reading.args.get("column") is not None:
+            text = _window_function(self, expression, reading)
+        else:
+            space = "" if isinstance(reading, nodes.PartReference) else " "
+            text = f"{self.table_parts(expression)}{space}{self.sql(reading)}"
         alias = self.sql(expression, "alias")
         joins = self.expressions(expression, key="joins", sep="", flat=True)
-        return self._read(name, reading) + (f"{sep}{alias}" if alias else "") + joins
-
-    def _read(self, name: str, reading: exp.Expression) -> str:
-        column = reading.args.get("column")
-        if column is not None:
-            return _window_function(reading, name, self.sql(column))
-        space = "" if isinstance(reading, PartReference) else " "
-        return f"{name}{space}{self.sql(reading)}"
-
-    def asof_sql(self, expression: AsOf) -> str:
-        return f"AS OF SCN {self.sql(expression, 'this')}"
-
-    def changes_sql(self, expression: exp.Expression) -> str:
-        return f"CHANGES FROM SCN {self.sql(expression, 'first')} TO SCN {self.sql(expression, 'last')}"
-
-    def allwindows_sql(self, expression: AllWindows) -> str:
-        return "ALL WINDOWS"
-
-    def streamwindow_sql(self, expression: StreamWindow) -> str:
-        args, rows = expression.args, bool(expression.args["rows"])
-        if args["kind"] == "landmark":
-            reset = f" RESET {_size(args['reset'], rows)}" if args.get("reset") is not None else ""
-            return f"[LANDMARK SLIDE {_size(args['slide'], rows)}{reset}]"
-        if args["kind"] == "session":
-            by = f" BY {self.expressions(expression, key='by', flat=True)}" if args.get("by") else ""
-            return f"[SESSION {_size(args['size'], rows)}{by}]"
-        slide = f" SLIDE {_size(args['slide'], rows)}" if args.get("slide") is not None else ""
-        return f"[WINDOW {_size(args['size'], rows)}{slide}]"
-
-    def partreference_sql(self, expression: PartReference) -> str:
-        last = self.sql(expression, "last")
-        return f"[{self.sql(expression, 'this')}{f' .. {last}' if last else ''}]"
-
-    def pattern_sql(self, expression: Pattern) -> str:
-        return f"PATTERN [{self.expressions(expression, key='elements', flat=True)}]"
-
-    def patternelement_sql(self, expression: PatternElement) -> str:
-        return f"{self.sql(expression, 'this')}{expression.args['quantifier']}"
-
-    def matchrecognize_sql(self, expression: exp.Expression) -> str:
-        if not isinstance(expression, MatchRecognize):
-            return super().matchrecognize_sql(expression)  # type: ignore[arg-type]
-        elements = self.expressions(expression, key="elements", sep=" ", flat=True)
-        define = ", ".join(f"{self.sql(d, 'alias')} AS {self.sql(d, 'this')}" for d in expression.args["define"])
-        parts = [
-            ("PARTITION BY ", self.expressions(expression, key="partition_by", flat=True)),
-            ("", self.sql(expression, "order").strip()),
-            ("MEASURES ", self.expressions(expression, key="measures", flat=True)),
-            ("", expression.args.get("rows")),
-            ("AFTER MATCH SKIP ", expression.args.get("after")),
-            ("PATTERN ", f"({elements})"),
-            ("DEFINE ", define),
-        ]
-        return f"MATCH_RECOGNIZE ({' '.join(word + text for word, text in parts if text)})"
-
-    def parameter_sql(self, expression: exp.Parameter) -> str:
-        return f"${self.sql(expression, 'this')}"
-
-
-def _size(size: int, rows: bool) -> str:
-    return f"{size} ROWS" if rows else f"{size} MICROSECONDS"
-
-
-def _window_function(reading: exp.Expression, name: str, column: str) -> str:
-    lengths = [reading.args.get("slide"), reading.args["size"]]
-    texts = "".join(f", INTERVAL '{length} microseconds'" for length in lengths if length is not None)
-    function = "SESSION" if reading.args["kind"] == "session" else "TUMBLE" if lengths[0] is None else "HOP"
-    return f"{function}({name}, {column}{texts})"
+        return text + (f"{sep}{alias}" if alias else "") + joins
 
 
 class Midstream(Postgres):
-    """PostgreSQL's dialect with our FROM items. Texts are read by `midstream.sql`, so by the same strict rules."""
+    """PostgreSQL's dialect with our FROM items. A text is read by `midstream.sql`, by the same strict rules."""
 
     Generator = MidstreamGenerator
 

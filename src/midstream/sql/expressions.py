@@ -72,7 +72,7 @@ _OPERATORS: dict[str, type[exp.Expression]] = {
 }
 _NEGATED = {"!~": "~", "!~*": "~*", "!~~": "~~", "!~~*": "~~*"}
 _RANGES: dict[str, type[exp.Expression]] = {"like": exp.Like, "ilike": exp.ILike, "similar": exp.SimilarTo}
-_PLAIN_OPERANDS = (exp.Column, exp.Literal, exp.Paren, exp.Cast, exp.Func, exp.Subquery, exp.Parameter, exp.Null)
+_PLAIN_OPERANDS = (exp.Paren, exp.Dot, exp.Any, exp.All, exp.Exists)
 _LOOSE = (exp.Binary, exp.Unary, exp.Between, exp.In, exp.Predicate, exp.AtTimeZone, exp.Interval, exp.Escape)
 
 _UNIT = r"(?:microsecond|millisecond|second|minute|hour|day|week|month|year|decade|century|centurie)s?"
@@ -369,10 +369,10 @@ class ExpressionReader(TypeReader):
         self.expect("interval")
         text = self.string()
         one_unit = _ONE_UNIT.fullmatch(text)
+        if self.sees_any(*_INTERVAL_FIELDS) and re.search("[a-z]", text, re.IGNORECASE):
+            self.refuse("an interval with units both inside and behind the string", hint="Keep one of the two.")
         field = self._interval_fields()
         if field is not None:
-            if re.search("[a-z]", text, re.IGNORECASE):
-                self.refuse("an interval with units both inside and behind the string", hint="Keep one of the two.")
             return exp.Interval(this=exp.Literal.string(text.strip()), unit=field)
         if one_unit:
             return exp.Interval(this=exp.Literal.string(one_unit[1]), unit=exp.Var(this=one_unit[2].upper()))
@@ -580,6 +580,8 @@ class ExpressionReader(TypeReader):
         if self.take("distinct"):
             self.expect("from")
             right = _safe(self.expression(Binds.COMPARISON))
+            if self.sees_any("is", "isnull", "notnull"):
+                self.fail_here()
             kind = exp.NullSafeEQ if negated else exp.NullSafeNEQ
             return self._operation(kind(this=operand, expression=right), left, token)
         truth = self.take_any("true", "false")

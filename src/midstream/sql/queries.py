@@ -12,6 +12,7 @@ from sqlglot import exp
 
 from midstream.errors import SqlSyntaxError, Unsupported
 from midstream.sql.keywords import NEED_AS, NO_BARE_NAME
+from midstream.sql.lexer import Token
 from midstream.sql.positions import mark, position_of
 from midstream.sql.reader import too_complex
 from midstream.sql.relations import RelationReader
@@ -67,7 +68,7 @@ class QueryReader(RelationReader):
         query = self._intersections()
         operations = 0
         while self.sees_any("union", "except"):
-            token = self.advance()
+            token = self._one_more(operations)
             kind = exp.Union if token.value == "union" else exp.Except
             distinct = self._is_distinct()
             right = self._intersections()
@@ -75,16 +76,22 @@ class QueryReader(RelationReader):
                 right = exp.Subquery(this=right)
             query = self._set_operation(kind, query, distinct, right)
             operations += 1
-            if operations > _MAX_SET_OPERATIONS:
-                self.fail_at(token, too_complex())
         return query
 
     def _intersections(self) -> exp.Expression:
         query = self._query_term()
-        while self.take("intersect"):
+        operations = 0
+        while self.sees("intersect"):
+            self._one_more(operations)
             distinct = self._is_distinct()
             query = self._set_operation(exp.Intersect, query, distinct, self._query_term())
+            operations += 1
         return query
+
+    def _one_more(self, operations: int) -> Token:
+        if operations >= _MAX_SET_OPERATIONS:
+            self.fail_here(too_complex())
+        return self.advance()
 
     def _is_distinct(self) -> bool:
         return self.take_any("all", "distinct") != "all"

@@ -189,6 +189,8 @@ class RelationReader(CallReader):
         token = self.token
         if self.sees_any("cluster", "distribute", "sort") and self.peek().value == "by":
             self.refuse(f"{token.value.upper()} BY", hint="Use ORDER BY.")
+        if self.sees_any("pivot", "unpivot") and self.peek().value == "(":
+            self.refuse(token.value.upper(), hint="Use aggregates with FILTER (WHERE …).")
         if not self.take("as") and (not self.sees_name() or self._sees_clause()):
             return None
         name = self.identifier()
