@@ -184,16 +184,16 @@ def _malformed(
         return _broken(data, position, line, rules, path)
     found = len(rules.split(_without_line_end(match[0])))
     if found > len(names):
-        return BadFile("extra data after last expected column", detail=f"{path}, line {line}.")
-    return BadFile(f'missing data for column "{names[found]}"', detail=f"{path}, line {line}.")
+        return BadFile("extra data after last expected column", detail=f"{path}, line {line}")
+    return BadFile(f'missing data for column "{names[found]}"', detail=f"{path}, line {line}")
 
 
 def _broken(data: mmap.mmap | bytes, position: int, line: int, rules: CsvRules, path: str) -> BadFile:
     if _is_unterminated(data, position, rules):
-        return BadFile("unterminated CSV quoted field", detail=f"{path}, line {line}.")
+        return BadFile("unterminated CSV quoted field", detail=f"{path}, line {line}")
     return BadFile(
         "a quote stands inside a field that is not quoted as a whole",
-        detail=f"{path}, line {line}.",
+        detail=f"{path}, line {line}",
         hint=f"Put {rules.quote} around the whole field, and write {rules.escape}{rules.quote} for each quote inside.",
     )
 
@@ -211,7 +211,7 @@ def _is_unterminated(data: mmap.mmap | bytes, position: int, rules: CsvRules) ->
 def _not_utf8(path: str, line: int) -> BadFile:
     return BadFile(
         'invalid byte sequence for encoding "UTF8"',
-        detail=f"{path}, line {line}.",
+        detail=f"{path}, line {line}",
         hint="Convert the file to UTF-8 first.",
         sqlstate="22021",
     )

@@ -136,7 +136,8 @@ def write_csv(
             file.write((rules.delimiter.join(written) + "\n").encode())
             header = False
         rows += batch.num_rows
-        fields = [_csv_field(texts_of(column, type), rules) for column, type in zip(batch.columns, types, strict=True)]
+        texts = [texts_of(column, type) for column, type in zip(batch.columns, types, strict=True)]
+        fields = [_csv_field(column, rules, alone=len(texts) == 1) for column in texts]
         _write_lines(file, fields, rules.delimiter, batch.num_rows)
     return rows
 
@@ -145,11 +146,13 @@ def _quoted_field(text: str, rules: CsvRules) -> str:
     return cast(str, _csv_field(pa.array([text]), rules)[0].as_py())
 
 
-def _csv_field(texts: pa.Array, rules: CsvRules) -> pa.Array:
+def _csv_field(texts: pa.Array, rules: CsvRules, alone: bool = False) -> pa.Array:
     """Quotes around what would else be read as NULL, as another field or as another line."""
     special = "".join("\\" + each for each in {rules.delimiter, rules.quote}) + "\\r\\n"
     needs = pc.or_(pc.match_substring_regex(texts, f"[{special}]"), pc.equal(texts, rules.null))
-    needs = pc.or_(needs, pc.equal(texts, "\\."))
+    if alone:
+        # On a line of its own it would end the data for PostgreSQL.
+        needs = pc.or_(needs, pc.equal(texts, "\\."))
     escaped = texts
     if rules.escape != rules.quote:
         escaped = pc.replace_substring(escaped, rules.escape, rules.escape * 2)

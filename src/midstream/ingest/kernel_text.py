@@ -19,7 +19,7 @@ from midstream.types import Type
 
 _DATE = r"(?:[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}|[0-9]{4}/[0-9]{1,2}/[0-9]{1,2})"
 _CLOCK = r"[0-9]{1,2}:[0-5][0-9](?::[0-5][0-9](?:\.[0-9]{1,9})?)?"
-_ZONE = r"(?:[zZ]|[+-][0-9]{2}(?::?[0-9]{2})?)"
+_ZONE = r"(?:[zZ]|[+-](?:0[0-9]|1[0-5])(?::?[0-5][0-9])?)"
 _MOMENT = rf"{_DATE}(?:[ T]{_CLOCK} ?{_ZONE}?)?"
 _AMOUNT = r"[+-]?[0-9]{1,9}"
 _UNITS = {
@@ -200,14 +200,15 @@ def _rounded_moment(text: str, target: str) -> str:
     short = rf"regexp_replace({text}, '(\.[0-9]{{6}})[0-9]+', '\1')"
     up = rf"to_microseconds(CAST(regexp_matches({text}, '\.[0-9]{{6}}([6-9]|5)') AS BIGINT))"
     return (
-        rf"CASE WHEN regexp_matches({text}, '\.[0-9]{{7}}') THEN CAST({short} AS {target}) + {up} "
-        f"ELSE CAST({text} AS {target}) END"
+        rf"(CASE WHEN regexp_matches({text}, '\.[0-9]{{7}}') THEN CAST({short} AS {target}) + {up} "
+        f"ELSE CAST({text} AS {target}) END)"
     )
 
 
 def _in_known_years(moment: str, text: str) -> str:
     message = quoted("date/time field value out of range: ")
-    return f"CASE WHEN starts_with({text}, '0000') THEN error({message} || {text}) ELSE {moment} END"
+    inside = f"{moment} >= '0001-01-01' AND {moment} < '10000-01-01'"
+    return f"CASE WHEN {inside} THEN {moment} ELSE error({message} || {text}) END"
 
 
 def _read_interval(text: str, type: Type) -> str:
@@ -220,7 +221,8 @@ def _read_interval(text: str, type: Type) -> str:
     clock = rf"regexp_extract({text}, '({_TIME_OF_DAY})$', 1)"
     seconds = rf"regexp_extract({text}, '({_SECONDS}) ?(?:seconds?|secs?|s)$', 1)"
     written = f"{amount('hours')} * 3600000000 + {amount('minutes')} * 60000000"
-    return f"({months} + {days} + to_microseconds({written} + {_microseconds(seconds)} + {_of_clock(clock)}))"
+    total = f"{months} + {days} + to_microseconds({written} + {_microseconds(seconds)} + {_of_clock(clock)})"
+    return f"CASE WHEN {text} = '' THEN {_fail(text, type)} ELSE {total} END"
 
 
 def _microseconds(seconds: str) -> str:
@@ -286,13 +288,16 @@ def from_json(document: str, key: str, type: Type) -> str:
     value = f"json_extract({document}, {path})"
     is_null = f"{value} IS NULL OR json_type({value}) = 'NULL'"
     if type.name == "json":
-        return f"CASE WHEN {is_null} THEN NULL ELSE CAST({value} AS VARCHAR) END"
+        return f"CASE WHEN {is_null} THEN NULL {_refuse_lost_digits(document, value)} ELSE CAST({value} AS VARCHAR) END"
     if type.element is not None:
-        return _json_list(value, is_null, type)
-    return from_text(f"({document} ->> {path})", type)
+        return _json_list(document, value, is_null, type)
+    text = f"({document} ->> {path})"
+    if type.is_text or type.name == "numeric":
+        text = _with_all_digits(document, key, value, text)
+    return from_text(text, type)
 
 
-def _json_list(value: str, is_null: str, type: Type) -> str:
+def _json_list(document: str, value: str, is_null: str, type: Type) -> str:
     element = cast(Type, type.element)
     if element.element is not None:
         raise Unsupported(
@@ -301,4 +306,32 @@ def _json_list(value: str, is_null: str, type: Type) -> str:
     read = from_text("(item ->> '$')", element) if element.name != "json" else "CAST(item AS VARCHAR)"
     items = f"list_transform(CAST({value} AS JSON[]), lambda item: {read})"
     failure = _fail(f"CAST({value} AS VARCHAR)", type)
-    return f"CASE WHEN {is_null} THEN NULL WHEN json_type({value}) = 'ARRAY' THEN {items} ELSE {failure} END"
+    return (
+        f"CASE WHEN {is_null} THEN NULL {_refuse_lost_digits(document, value)} "
+        f"WHEN json_type({value}) = 'ARRAY' THEN {items} ELSE {failure} END"
+    )
+
+
+# The kernel reads a JSON number with a fraction as a double, which has 15 sure digits.
+_LONG_FRACTION = "|".join(rf"[0-9]{{{whole}}}\.[0-9]{{{max(16 - whole, 1)},}}" for whole in range(1, 17))
+_LOST = "error('a JSON number has more digits than can be read: ' || {document})"
+
+
+def _with_all_digits(document: str, key: str, value: str, text: str) -> str:
+    """The text of a value; of a number with a fraction, as it is written in the document."""
+    pattern = quoted(rf'"{re.escape(key)}"\s*:\s*(-?[0-9][0-9.eE+-]*)')
+    written = f"regexp_extract_all({document}, {pattern}, 1)"
+    lost = _LOST.format(document=document)
+    return (
+        f"(CASE WHEN json_type({value}) = 'DOUBLE' THEN "
+        f"CASE WHEN len({written}) = 1 THEN {written}[1] ELSE {lost} END ELSE {text} END)"
+    )
+
+
+def _refuse_lost_digits(document: str, value: str) -> str:
+    """A WHEN that fails if the value is not found in the document as the kernel prints it."""
+    compact = "regexp_replace({0}, '[ \\t\\r\\n]', '', 'g')"
+    printed = compact.format(f"CAST({value} AS VARCHAR)")
+    is_same = f"contains({compact.format(f'CAST({document} AS VARCHAR)')}, {printed})"
+    lost = _LOST.format(document=document)
+    return f"WHEN regexp_matches({printed}, {quoted(_LONG_FRACTION)}) AND NOT {is_same} THEN {lost}"

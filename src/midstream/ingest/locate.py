@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from midstream.errors import BadFile, DataError, Error
 from midstream.ingest.conform import conform
 from midstream.ingest.csv_records import Record, records
-from midstream.ingest.faults import match_names, null_in
+from midstream.ingest.faults import null_in, unknown_column
 from midstream.ingest.files import FileInput, InputFile
 from midstream.ingest.json_records import documents
 from midstream.ingest.kernel_text import parse_readable
@@ -112,12 +112,12 @@ def _fault_of(text: str | None, column: Column, relation: str) -> Error | None:
 
 
 def _search_json(file: InputFile, input: FileInput, columns: Sequence[Column], relation: str) -> None:
+    names = [column.name for column in columns]
     for line, document in documents(file.path):
         place = f"{file.path}, line {line}"
-        try:
-            match_names(list(document), columns, relation)
-        except Error as error:
-            raise _at(error, place) from None
+        unknown = next((key for key in document if key not in names), None)
+        if unknown is not None:
+            raise _at(unknown_column(unknown, names, names, relation), place)
         _check_document(document, columns, place, relation)
 
 

@@ -75,9 +75,11 @@ def _parse_float(type: Type, text: str) -> float:
     if _NUMBER.fullmatch(text) is None:
         raise invalid_input(type, text)
     value = float(text)
-    if is_out_of_float_range(type, value) or (value == 0.0 and re.search("[1-9]", re.split("[eE]", text)[0])):
-        raise DataError(f'"{text.strip()}" is out of range for type {type}', sqlstate="22003")
-    return as_single(value) if type.name == "real" else value
+    if not is_out_of_float_range(type, value):
+        value = as_single(value) if type.name == "real" else value
+        if value != 0.0 or not re.search("[1-9]", re.split("[eE]", text)[0]):
+            return value
+    raise DataError(f'"{text.strip()}" is out of range for type {type}', sqlstate="22003")
 
 
 def as_single(value: float) -> float:

@@ -8,7 +8,7 @@ from decimal import ROUND_HALF_UP, Decimal
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from midstream.errors import Error
@@ -193,6 +193,7 @@ def test_readers_and_batches_are_taken_as_tables_are() -> None:
         assert conform(rows, USERS, relation="users").num_rows == 2
 
 
+@settings(deadline=None)
 @given(st.lists(st.none() | st.decimals(-(10**6), 10**6, places=4), min_size=1), st.integers(0, 6))
 def test_decimals_round_half_away_from_zero(values: list[Decimal | None], scale: int) -> None:
     array = pa.array(values, pa.decimal128(20, 4))
@@ -201,6 +202,7 @@ def test_decimals_round_half_away_from_zero(values: list[Decimal | None], scale:
     assert convert(array, f"numeric(20,{scale})") == expected
 
 
+@settings(deadline=None)
 @given(st.lists(st.none() | st.integers(-(2**63), 2**63 - 1), min_size=1))
 def test_integers_arrive_whole_or_are_refused(values: list[int | None]) -> None:
     fits = all(value is None or -(2**31) <= value < 2**31 for value in values)

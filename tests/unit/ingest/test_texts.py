@@ -9,7 +9,7 @@ from decimal import Decimal
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from midstream.errors import DataError
@@ -176,12 +176,14 @@ def typed_values(draw: st.DrawFn) -> tuple[Type, object]:
     return parse_type(name + "[]"), draw(st.lists(st.none() | SCALARS[name], max_size=4))
 
 
+@settings(deadline=None)
 @given(typed_values())
 def test_what_is_printed_is_read_back(typed: tuple[Type, object]) -> None:
     type, value = typed
     assert parse_text(type, print_value(type, value)) == value
 
 
+@settings(deadline=None)
 @given(st.floats(width=32, allow_nan=False, allow_infinity=False))
 def test_a_real_is_printed_with_the_fewest_digits_that_tell_it_apart(value: float) -> None:
     printed = print_value(parse_type("real"), value)
@@ -189,6 +191,7 @@ def test_a_real_is_printed_with_the_fewest_digits_that_tell_it_apart(value: floa
     assert len(printed.lstrip("-").replace(".", "").split("e")[0].strip("0")) <= 9
 
 
+@settings(deadline=None)
 @given(st.sampled_from(sorted(SCALARS)), st.text(alphabet="0123456789+-.:eE TZ/nulNaif{}\\x", max_size=24))
 def test_any_text_is_a_value_or_a_data_error(name: str, text: str) -> None:
     for type in (parse_type(name), parse_type(name + "[]")):
@@ -201,6 +204,7 @@ def test_any_text_is_a_value_or_a_data_error(name: str, text: str) -> None:
 # --- columns ---------------------------------------------------------------------------------------
 
 
+@settings(deadline=None)
 @given(st.data())
 def test_the_fast_path_reads_what_the_slow_one_reads(data: st.DataObject) -> None:
     name = data.draw(st.sampled_from(sorted(SCALARS)))
@@ -215,6 +219,7 @@ def _comparable(value: object) -> object:
     return value.astimezone(UTC) if isinstance(value, datetime) and value.tzinfo else value
 
 
+@settings(deadline=None)
 @given(
     st.sampled_from(
         ["smallint", "int", "bigint", "numeric(6,2)", "double precision", "date", "timestamp", "timestamptz"]
