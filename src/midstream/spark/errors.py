@@ -320,6 +320,7 @@ _SPARK_CONDITIONS: dict[str, Callable[[str], Error]] = {
     "INVALID_ARRAY_INDEX_IN_ELEMENT_AT": _fixed("2202E", "array subscript out of range"),
     "INVALID_UTF8_STRING": _fixed("22021", "invalid byte sequence for UTF-8 text"),
     "PATH_NOT_FOUND": lambda text: StorageError("a file is missing", detail=_first_line(text)),
+    "FAILED_READ_FILE.FILE_NOT_EXIST": lambda text: StorageError("a file is missing", detail=_first_line(text)),
     "FAILED_READ_FILE": lambda text: StorageError("a file could not be read", detail=_first_line(text)),
 }
 _SPARK_WORDS: tuple[tuple[re.Pattern[str], Callable[[str], Error]], ...] = tuple(
@@ -353,10 +354,6 @@ _SPARK_WORDS: tuple[tuple[re.Pattern[str], Callable[[str], Error]], ...] = tuple
             r"FileNotFoundException|does not exist\. It is possible the underlying files",
             lambda text: StorageError("a file is missing", detail=_first_line(text)),
         ),
-        (
-            r"is not a Parquet file|CANNOT_READ_FILE_FOOTER",
-            lambda text: BadFile("a file is not a Parquet file that can be read", detail=_first_line(text)),
-        ),
     )
 )
 
@@ -375,7 +372,18 @@ def from_spark(failure: BaseException) -> Error:
         "BrokenPipeError",
     ):
         return EngineError("Spark is gone", detail=_first_line(text) or None, hint=_RESTART)
-    return named_by_text(text) or _by_condition(text) or _by_words(text) or _unknown(text)
+    return named_by_text(text) or _unreadable(text) or _by_condition(text) or _by_words(text) or _unknown(text)
+
+
+_PARQUET_FAULTS = re.compile(r"is not a Parquet file|CANNOT_READ_FILE_FOOTER|expected magic number|not a valid Parquet")
+
+
+def _unreadable(text: str) -> Error | None:
+    """Spark says only that a file cannot be read; the reason stands among the causes."""
+    fault = _PARQUET_FAULTS.search(text)
+    if fault is None:
+        return None
+    return BadFile("a file is not a Parquet file that can be read", detail=_line_around(text, fault.start()))
 
 
 def _by_condition(text: str) -> Error | None:
@@ -401,6 +409,11 @@ def _by_text(text: str, table: tuple[tuple[re.Pattern[str], Maker], ...]) -> Err
         if match is not None:
             return maker(match)
     return None
+
+
+def _line_around(text: str, place: int) -> str:
+    end = text.find("\n", place)
+    return text[text.rfind("\n", 0, place) + 1 : end if end >= 0 else None].strip()
 
 
 def _first_line(text: str) -> str:

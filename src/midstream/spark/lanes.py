@@ -13,7 +13,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
@@ -111,13 +111,11 @@ class Lanes:
 
     @staticmethod
     def _wait(answer: Future[Answered], cancellation: Cancellation | None) -> Answered:
-        if cancellation is None:
-            return answer.result()
-        while True:
-            if cancellation.requested and not answer.done():
+        while cancellation is not None and not answer.done():
+            if cancellation.requested:
                 raise _Stop
-            with contextlib.suppress(TimeoutError):
-                return answer.result(_POLL_SECONDS)
+            wait([answer], _POLL_SECONDS)
+        return answer.result()
 
     @staticmethod
     def _stop(lane: Lane, job: Job, answer: Future[Answered]) -> None:
@@ -127,8 +125,7 @@ class Lanes:
         while not answer.done() and time.monotonic() < give_up_at:
             with contextlib.suppress(Exception):
                 lane.spark.sparkContext.cancelJobGroup(job.id)
-            with contextlib.suppress(Exception):
-                answer.result(5 * _POLL_SECONDS)
+            wait([answer], 5 * _POLL_SECONDS)
 
 
 class _Stop(Exception):

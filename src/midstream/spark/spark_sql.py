@@ -9,13 +9,14 @@ DataFrame is made. Shuffles are sized by the bytes of the inputs.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -28,11 +29,14 @@ from midstream.spark.written import describe
 from midstream.types import Type
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 _BYTES_PER_PARTITION = 64 << 20
-_PATH, _ROW = "__midstream_path", "__midstream_row"
+_PATH, _ROW, _FILE, _FROM, _TO = ("__path", "__row", "__file", "__from", "__to")
 """Names of columns that exist only while an input is put together."""
+_SCHEME = "^file:/+"
+"""Spark writes it with one slash or with three."""
+_ALL_ROWS = 1 << 62
 
 
 def run_spark_sql(spark: SparkSession, piece: Piece, cores: int, work_folder: Path, job: str) -> Answer:
@@ -115,45 +119,51 @@ def spark_input(spark: SparkSession, files: Files) -> DataFrame:
     if not files.paths:
         return _empty(spark, files)
     stored = {column.stored_as or column.name: spark_type(column.type) for column in files.columns}
-    schema = ", ".join(f"{quote_name(name)} {kind}" for name, kind in stored.items())
-    frame = spark.read.schema(schema or "none int").parquet(*(_literal_path(path) for path in files.paths))
-    return _selected(spark, frame, files)
-
-
-def _selected(spark: SparkSession, frame: DataFrame, files: Files) -> DataFrame:
-    """The named columns, with each file's own values and only the row groups that are asked for."""
-    from pyspark.sql import functions as f
-
+    schema = ", ".join(f"{quote_name(name)} {kind}" for name, kind in stored.items()) or "none int"
+    # Paths are names of files, never patterns; Spark's own readers of tables say so by the same option.
+    reader = spark.read.schema(schema).option("__globPaths__", "false")
+    frame = reader.parquet(*dict.fromkeys(files.paths))
     columns = [frame[quote_name(c.stored_as or c.name)].alias(c.name) for c in files.columns]
     if not files.file_values and files.row_groups is None:
         return frame.select(*columns)
-    helped = frame.select(*columns, f.col("_metadata.file_path").alias(_PATH), f.col("_metadata.row_index").alias(_ROW))
-    taken = [quote_name(c.name) for c in files.columns] + [quote_name(name) for name, _, _ in files.file_values]
-    table = _file_table(spark, files)
-    return helped.join(f.broadcast(table), _matches(helped, table, files)).select(*taken)
+    return _joined_with_its_files(spark, frame, columns, files)
 
 
-def _matches(rows: DataFrame, table: DataFrame, files: Files) -> Any:
-    same_file = rows[_PATH] == table["__file"]
-    if files.row_groups is None:
-        return same_file
-    return same_file & (rows[_ROW] >= table["__from"]) & (rows[_ROW] < table["__to"])
+def _joined_with_its_files(spark: SparkSession, frame: DataFrame, columns: list[Column], files: Files) -> DataFrame:
+    """Gives each row the values of its file, and leaves out the row groups that are not asked for."""
+    from pyspark.sql import functions as f
+
+    table = f.broadcast(_file_table(spark, files, _uris(frame)))
+    # Spark spells one file as file:/x or file:///x, depending on who asks.
+    path = f.regexp_replace(f.col("_metadata.file_path"), "^([a-z0-9]+):/+", "$1:/").alias(_PATH)
+    row = f.col("_metadata.row_index").alias(_ROW)
+    located = frame.select(*columns, path, row)
+    matches = located[_PATH] == table[_FILE]
+    if files.row_groups is not None:
+        matches &= (located[_ROW] >= table[_FROM]) & (located[_ROW] < table[_TO])
+    names = [c.name for c in files.columns] + [name for name, _, _ in files.file_values]
+    return located.join(table, matches).select(*(quote_name(name) for name in names))
 
 
-def _file_table(spark: SparkSession, files: Files) -> DataFrame:
+def _uris(frame: DataFrame) -> dict[str, str]:
+    """How Spark spells each file of a frame, by its path."""
+    uris = [re.sub("^([a-z0-9]+):/+", r"\1:/", uri) for uri in frame.inputFiles()]
+    return {unquote(uri).removeprefix("file:"): uri for uri in uris}
+
+
+def _file_table(spark: SparkSession, files: Files, uris: Mapping[str, str]) -> DataFrame:
     """One row for each file and range of rows: its URI, the range, its values."""
     groups = files.row_groups or (None,) * len(files.paths)
     lines: list[str] = []
     for place, (path, taken) in enumerate(zip(files.paths, groups, strict=True)):
-        ranges = ((0, (1 << 62)),) if taken is None else footer_of(path).row_ranges(taken)
-        values = "".join(
-            f", CAST({spark_literal(column[place])} AS {spark_type(type_)})" for _, type_, column in files.file_values
-        )
-        lines += [f"({spark_literal(file_uri(path))}, {start}, {end}{values})" for start, end in ranges]
-    names = "".join(f", {quote_name(name)}" for name, _, _ in files.file_values)
-    nulls = "".join(f", CAST(NULL AS {spark_type(type_)})" for _, type_, _ in files.file_values)
-    text = ", ".join(lines) or f"('', 0, 0{nulls})"
-    return spark.sql(f"SELECT * FROM VALUES {text} AS t(__file, __from, __to{names})")
+        ranges = ((0, _ALL_ROWS),) if taken is None else footer_of(path).row_ranges(taken)
+        values = [f"CAST({spark_literal(each[place])} AS {spark_type(type_)})" for _, type_, each in files.file_values]
+        uri = spark_literal(uris[os.path.abspath(path)])
+        lines += [f"({', '.join([uri, f'{start}L', f'{end}L', *values])})" for start, end in ranges]
+    nulls = [f"CAST(NULL AS {spark_type(type_)})" for _, type_, _ in files.file_values]
+    names = ", ".join(quote_name(name) for name in [_FILE, _FROM, _TO, *(name for name, _, _ in files.file_values)])
+    nothing = f"({', '.join(['NULL', '0L', '0L', *nulls])})"
+    return spark.sql(f"SELECT * FROM VALUES {', '.join(lines) or nothing} AS t({names})")
 
 
 def _empty(spark: SparkSession, files: Files) -> DataFrame:
@@ -161,16 +171,6 @@ def _empty(spark: SparkSession, files: Files) -> DataFrame:
     columns += [(name, type_) for name, type_, _ in files.file_values]
     nulls = ", ".join(f"CAST(NULL AS {spark_type(type_)}) AS {quote_name(name)}" for name, type_ in columns)
     return spark.sql(f"SELECT {nulls or '1'} WHERE false")
-
-
-def _literal_path(path: str) -> str:
-    """A path that Hadoop's globbing leaves alone."""
-    return "".join("\\" + sign if sign in "*?[]{}\\" else sign for sign in path)
-
-
-def file_uri(path: str) -> str:
-    """A file as Spark's `_metadata.file_path` names it."""
-    return "file://" + quote(os.path.abspath(path), safe="/!$&'()*+,;=:@~-._")
 
 
 def spark_literal(value: object) -> str:

@@ -1,0 +1,155 @@
+"""Every failure of a kernel is one of ours, with PostgreSQL's SQLSTATE; both kernels say the same."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+from engine_pieces import ask
+
+from midstream.errors import (
+    BadFile,
+    Cancelled,
+    CheckViolation,
+    ConstraintViolation,
+    DataError,
+    EngineError,
+    InternalError,
+    OutOfResources,
+    StorageError,
+)
+from midstream.maintenance.engine import Kernel, Piece
+from midstream.spark.engine import SparkEngine
+from midstream.spark.errors import from_duckdb, from_file_system, from_spark, named_by_text
+
+
+@pytest.mark.parametrize(
+    ("duckdb", "spark", "sqlstate", "message"),
+    [
+        ("1 // 0", "1 / 0", "22012", "division by zero"),
+        ("1 % 0", "1 % 0", "22012", "division by zero"),
+        ("2147483647 + i", "2147483647 + i", "22003", "int out of range"),
+        ("CAST(9223372036854775807 AS BIGINT) * 2", "9223372036854775807 * 2", "22003", "bigint out of range"),
+        ("CAST(70000 AS SMALLINT)", "CAST(70000 AS SMALLINT)", "22003", "smallint out of range"),
+        ("CAST('ab''c' AS INTEGER)", "CAST('ab\\'c' AS INT)", "22P02", 'invalid input syntax for type int: "ab\'c"'),
+        ("CAST('x' AS BOOLEAN)", "CAST('x' AS BOOLEAN)", "22P02", 'invalid input syntax for type boolean: "x"'),
+        ("CAST('x' AS DATE)", "CAST('x' AS DATE)", "22007", 'invalid input syntax for type date: "x"'),
+        ("CAST('x' AS TIMESTAMP)", "CAST('x' AS TIMESTAMP)", "22007", 'invalid input syntax for type timestamp: "x"'),
+        ("CAST(12345 AS DECIMAL(4, 1))", "CAST(12345 AS DECIMAL(4, 1))", "22003", "numeric field overflow"),
+        ("error('[22012] a text')", "raise_error('[22012] a text')", "22012", "a text"),
+        (
+            "error('midstream 2201B: \"[\" is bad')",
+            "raise_error('midstream 2201B: \"[\" is bad')",
+            "2201B",
+            '"[" is bad',
+        ),
+    ],
+)
+def test_a_value_that_cannot_be_computed(
+    engine: SparkEngine, kernel: Kernel, duckdb: str, spark: str, sqlstate: str, message: str
+) -> None:
+    expression = duckdb if kernel == "duckdb" else spark
+    with pytest.raises(DataError) as raised:
+        engine.run(kernel, [Piece(f"SELECT {expression} AS n FROM (SELECT 1 AS i) AS s")])
+    assert (raised.value.sqlstate, raised.value.message) == (sqlstate, message)
+
+
+def test_a_fault_of_ours_says_what_the_engine_said(engine: SparkEngine, kernel: Kernel) -> None:
+    with pytest.raises(InternalError) as raised:
+        ask(engine, kernel, "SELECT no_such_function(1) AS n")
+    assert "no_such_function" in (raised.value.detail or "")
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SET threads = 1",
+        "SELECT 1; SELECT 2",
+        "COPY (SELECT 1) TO '/tmp/never.csv'",
+        "PRAGMA database_list",
+        "DROP VIEW x",
+    ],
+)
+def test_a_piece_is_one_select_and_nothing_else(engine: SparkEngine, sql: str) -> None:
+    with pytest.raises(InternalError):
+        engine.run("duckdb", [Piece(sql)])
+
+
+def test_variables_of_python_are_no_tables(engine: SparkEngine) -> None:
+    with pytest.raises(InternalError):
+        engine.look_up(Piece("SELECT * FROM piece"))
+
+
+class OutOfMemoryException(Exception):
+    """As DuckDB names its own."""
+
+
+class IOException(Exception):  # noqa: N818
+    """As DuckDB names its own."""
+
+
+class InterruptException(Exception):
+    """As DuckDB names its own."""
+
+
+class Py4JNetworkError(Exception):
+    """As py4j names its own."""
+
+
+@pytest.mark.parametrize(
+    ("failure", "kind", "sqlstate"),
+    [
+        (
+            OutOfMemoryException("Out of Memory Error: could not allocate block of size 256.0 KiB"),
+            OutOfResources,
+            "53200",
+        ),
+        (IOException('IO Error: Could not write file "x": No space left on device'), OutOfResources, "53100"),
+        (IOException('IO Error: Cannot open file "x": Permission denied'), StorageError, "58030"),
+        (InterruptException("INTERRUPT Error: Interrupted!"), Cancelled, "57014"),
+        (Exception("Binder Error: something new"), InternalError, "XX000"),
+    ],
+)
+def test_what_duckdb_raises(failure: Exception, kind: type[Exception], sqlstate: str) -> None:
+    error = from_duckdb(failure)
+    assert (type(error), error.sqlstate) == (kind, sqlstate)
+
+
+@pytest.mark.parametrize(
+    ("failure", "kind", "sqlstate"),
+    [
+        (Exception("[SPARK_JOB_CANCELLED] Job 3 cancelled part of cancelled job group x"), Cancelled, "57014"),
+        (Exception("java.lang.OutOfMemoryError: Java heap space"), OutOfResources, "53200"),
+        (Exception("java.io.IOException: No space left on device"), OutOfResources, "53100"),
+        (Exception("Job 3 cancelled because SparkContext was shut down"), EngineError, "58000"),
+        (
+            Exception("org.apache.spark.SparkException: Python worker exited unexpectedly (crashed)"),
+            EngineError,
+            "58000",
+        ),
+        (Py4JNetworkError("Answer from Java side is empty"), EngineError, "58000"),
+        (ConnectionRefusedError(111, "Connection refused"), EngineError, "58000"),
+        (Exception("x.parquet is not a Parquet file. Expected magic number at tail"), BadFile, "22P04"),
+        (Exception("[PATH_NOT_FOUND] Path does not exist: file:/x"), StorageError, "58030"),
+        (Exception("[UNRESOLVED_COLUMN.WITH_SUGGESTION] A column"), InternalError, "XX000"),
+        (OSError(errno.ENOSPC, "No space left on device"), OutOfResources, "53100"),
+    ],
+)
+def test_what_spark_raises(failure: Exception, kind: type[Exception], sqlstate: str) -> None:
+    error = from_spark(failure)
+    assert (type(error), error.sqlstate) == (kind, sqlstate)
+
+
+def test_a_dead_spark_says_what_to_do() -> None:
+    assert from_spark(Py4JNetworkError("gone")).hint == "Close the database and connect again."
+
+
+def test_the_file_system_is_mapped() -> None:
+    assert from_file_system(FileNotFoundError(errno.ENOENT, "No such file", "x")).message == "a file is missing"
+    assert type(from_file_system(PermissionError(errno.EACCES, "Permission denied", "x"))) is StorageError
+
+
+def test_a_constraint_that_sql_raised_keeps_its_state() -> None:
+    error = named_by_text("Invalid Input Error: [23514] new row violates check constraint")
+    assert isinstance(error, ConstraintViolation) and error.sqlstate == CheckViolation.default_sqlstate
+    assert named_by_text("[nothing] of ours") is None
