@@ -366,7 +366,7 @@ def _only_known_keys(columns: Sequence[Column]) -> str:
     unknown = f"len(list_filter({keys}, lambda key: NOT list_contains([{known}], key))) > 0"
     twice = f"len(list_distinct({keys})) < len({keys})"
     not_object = f"json_type({_name(DOCUMENT)}) <> 'OBJECT'"
-    failure = f"error('not a row of the table: ' || CAST({_name(DOCUMENT)} AS VARCHAR))"
+    failure = f"error('[22P04] not a row of the table: ' || CAST({_name(DOCUMENT)} AS VARCHAR))"
     return f"CASE WHEN {not_object} OR {unknown} OR {twice} THEN {failure} ELSE true END"
 
 

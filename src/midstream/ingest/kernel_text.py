@@ -128,7 +128,7 @@ def from_text(text: str, type: Type) -> str:
 
 
 def _fail(text: str, type: Type) -> str:
-    message = quoted(f"invalid input syntax for type {type}: ")
+    message = quoted(f"[22P02] invalid input syntax for type {type}: ")
     return f"error({message} || '\"' || {text} || '\"')"
 
 
@@ -140,7 +140,7 @@ def fit_text(text: str, type: Type) -> str:
     return (
         f"CASE WHEN {text} IS NULL OR length({text}) <= {n} THEN {text} "
         f"WHEN rtrim(substr({text}, {n + 1}), ' ') = '' THEN substr({text}, 1, {n}) "
-        f"ELSE error({quoted(f'value too long for type {type}')} || substr({text}, 1, 0)) END"
+        f"ELSE error({quoted(f'[22001] value too long for type {type}')} || substr({text}, 1, 0)) END"
     )
 
 
@@ -314,7 +314,7 @@ def _json_list(document: str, value: str, is_null: str, type: Type) -> str:
 
 # The kernel reads a JSON number with a fraction as a double, which has 15 sure digits.
 _LONG_FRACTION = "|".join(rf"[0-9]{{{whole}}}\.[0-9]{{{max(16 - whole, 1)},}}" for whole in range(1, 17))
-_LOST = "error('a JSON number has more digits than can be read: ' || {document})"
+_LOST = "error('[22003] a JSON number has more digits than can be read: ' || {document})"
 
 
 def _with_all_digits(document: str, key: str, value: str, text: str) -> str:

@@ -6,6 +6,7 @@ or a new column with a default writes the table's files anew, as a job; AS OF st
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -20,7 +21,7 @@ from midstream.errors import (
 from midstream.ingest.arrow_types import arrow_type
 from midstream.maintenance.engine import Cancellation, Files, Piece, WriteParquet
 from midstream.plan import BindContext, bind_default
-from midstream.relations.catalog import CatalogState
+from midstream.relations.catalog import CatalogState, Publication
 from midstream.relations.schema import Relation
 from midstream.relations.table import (
     ROW_ID,
@@ -42,7 +43,6 @@ from midstream.runtime.definitions import (
     check_name,
     check_new_column,
     define_column,
-    publish,
     raise_dependent,
     readers_of,
     replace_relation,
@@ -128,14 +128,16 @@ class _Alterer:
         elif altered.sources is not None:
             versions[table.id], dead = self._rewrite(table, altered.table, altered.sources)
         maxima = {} if not isinstance(alteration, AddConstraint) else self._maxima(altered.table)
-        return publish(
-            self.store,
+        publication = Publication(
+            self.state.scn + 1,
+            time.time(),
             relations=[altered.table, *altered.others],
             dropped=list(altered.dropped),
             versions=versions,
             dead_files=dead,
             maxima=maxima,
         )
+        return self.store.catalog.publish(publication).scn
 
     def _alter(self, table: Table, alteration: Alteration) -> Altered | None:
         match alteration:

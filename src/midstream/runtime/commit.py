@@ -22,6 +22,7 @@ import pyarrow as pa
 from midstream.errors import TransactionConflict
 from midstream.maintenance.engine import FileColumn, Files, Piece, WrittenFile
 from midstream.relations.catalog import CatalogState, ChangeFile, Publication
+from midstream.relations.schema import Relation
 from midstream.relations.table import ROW_ID, ROW_ID_TYPE
 from midstream.runtime.constraints import check_against_others
 from midstream.runtime.constraints.increasing import encode_maximum
@@ -43,62 +44,74 @@ class _Written:
 
 def commit(transaction: Transaction) -> int:
     """Publishes the transaction and returns its SCN; with nothing changed, the SCN that it saw."""
-    changes = [change for change in transaction.changes.values() if change]
-    if not changes:
-        return transaction.state.scn
+    changes = [c for c in transaction.changes.values() if c and c.table.id not in transaction.dropped]
+    if not (changes or transaction.defined or transaction.dropped):
+        return transaction.base.scn
     store = transaction.store
     with store.commit_lock:
         latest = store.catalog.state
-        if latest is not transaction.state:
+        if latest is not transaction.base:
             _check_conflicts(transaction, changes, latest)
         scn = latest.scn + 1
         written = _write_all(store, changes, scn, latest)
-        publication = Publication(
-            scn,
-            time.time(),
-            versions=written.versions,
-            row_ids={change.table.id: store.next_row_id(change.table.id) for change in changes},
-            changes=written.changes,
-            dead_files=written.dead_files,
-            maxima={key: encode_maximum(largest) for key, (_, largest) in transaction.maxima.items()},
-        )
         try:
-            store.catalog.publish(publication)
+            store.catalog.publish(_publication(transaction, changes, written, scn))
         except BaseException:
             take_back(store, latest, written.versions)
             raise
         return scn
 
 
+def _publication(transaction: Transaction, changes: list[TableChanges], written: _Written, scn: int) -> Publication:
+    new = transaction.new_tables()
+    touched = {*new, *(change.table.id for change in changes)}
+    return Publication(
+        scn,
+        time.time(),
+        relations=list(transaction.defined.values()),
+        dropped=[r for r in transaction.dropped.values() if _was_there(transaction.base, r)],
+        versions={**dict.fromkeys(new, 0), **written.versions},
+        row_ids={table_id: transaction.store.next_row_id(table_id) for table_id in touched},
+        changes=written.changes,
+        dead_files=written.dead_files,
+        maxima={key: encode_maximum(largest) for key, (_, largest) in transaction.maxima.items()},
+    )
+
+
+def _was_there(state: CatalogState, relation: Relation) -> bool:
+    return any(known.id == relation.id for known in state.relations.values())
+
+
 def take_back(store: Store, state: CatalogState, table_ids: Iterable[int]) -> None:
     """Undoes Delta commits that no SCN will name."""
     for table_id in table_ids:
-        store.folder(table_id).take_back(state.versions[table_id])
+        if table_id in state.versions:
+            store.folder(table_id).take_back(state.versions[table_id])
 
 
 # --- others ----------------------------------------------------------------------------------------
 
 
 def _check_conflicts(transaction: Transaction, changes: list[TableChanges], latest: CatalogState) -> None:
+    if (transaction.defined or transaction.dropped) and latest.relations != transaction.base.relations:
+        raise _conflict("definitions were changed by a concurrent transaction")
     for change in changes:
-        if latest.relations.get(change.table.name) != change.table:
-            raise TransactionConflict(
-                f'table "{change.table.name}" was altered or dropped by a concurrent transaction',
-                hint="Run the transaction again.",
-            )
+        if transaction.rebased(latest).relations.get(change.table.name) != change.table:
+            raise _conflict(f'table "{change.table.name}" was altered or dropped by a concurrent transaction')
         if change.updated or change.deleted:
             _check_same_rows(transaction, change, latest)
-    check_against_others(transaction, latest)
+    check_against_others(transaction, transaction.rebased(latest))
+
+
+def _conflict(message: str, detail: str | None = None) -> TransactionConflict:
+    return TransactionConflict(message, detail=detail, hint="Run the transaction again.")
 
 
 def _check_same_rows(transaction: Transaction, change: TableChanges, latest: CatalogState) -> None:
     """First committer wins: a row that someone else changed since our picture may not be changed by us."""
     store, table = transaction.store, change.table
-    theirs = [
-        file.path
-        for file in store.catalog.changes(table.id, transaction.state.scn, latest.scn)
-        if file.kind == "change"
-    ]
+    later = store.catalog.changes(table.id, transaction.base.scn, latest.scn)
+    theirs = [file.path for file in later if file.kind == "change"]
     if not theirs:
         return
     folder = store.folder(table.id).path
@@ -108,10 +121,9 @@ def _check_same_rows(transaction: Transaction, change: TableChanges, latest: Cat
     piece = Piece(f"SELECT {ROW_ID} FROM theirs WHERE {ROW_ID} IN ({ids}) LIMIT 1", {"theirs": files, **ours})
     found = store.engine.look_up(piece).table
     if found is not None and found.num_rows:
-        raise TransactionConflict(
+        raise _conflict(
             "could not serialize access due to concurrent update",
-            detail=f'Another transaction changed the same rows of table "{table.name}" first.',
-            hint="Run the transaction again.",
+            f'Another transaction changed the same rows of table "{table.name}" first.',
         )
 
 

@@ -1,4 +1,4 @@
-"""CREATE and DROP: definitions come and go under an SCN of their own.
+"""CREATE and DROP: definitions come and go with the transaction that they are part of.
 
 A definition is checked whole before anything is made: names are free, references lead to keys of the same
 types, conditions and defaults bind. What others read is not dropped under them.
@@ -6,8 +6,7 @@ types, conditions and defaults bind. What others read is not dropped under them.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from midstream.errors import (
@@ -19,9 +18,8 @@ from midstream.errors import (
     UndefinedName,
     WrongObject,
 )
-from midstream.maintenance.engine import Cancellation
 from midstream.plan import BindContext, bind_condition, bind_default, bind_query
-from midstream.relations.catalog import Catalog, CatalogState, ChangeFile, Publication
+from midstream.relations.catalog import Catalog, CatalogState
 from midstream.relations.schema import Relation
 from midstream.relations.table import (
     ROW_ID,
@@ -34,7 +32,6 @@ from midstream.relations.table import (
     TableConstraint,
 )
 from midstream.relations.view import View
-from midstream.runtime.commit import adopt
 from midstream.runtime.store import Store
 from midstream.runtime.transaction import Transaction
 from midstream.runtime.writing import Writer
@@ -74,64 +71,25 @@ class StateSchema:
         return self.state.relations
 
 
-def publish(store: Store, **parts: object) -> int:
-    """One more SCN; the caller holds the commit lock."""
-    scn = store.catalog.state.scn + 1
-    store.catalog.publish(Publication(scn, time.time(), **parts))  # type: ignore[arg-type]
-    return scn
-
-
 # --- tables ----------------------------------------------------------------------------------------
 
 
-def create_table(store: Store, statement: CreateTable, context: BindContext) -> int:
-    with store.commit_lock:
-        state = store.catalog.state
-        if is_there(state, statement.name, statement.if_not_exists):
-            return state.scn
-        table = define_table(store, statement, context)
-        store.create_folder(table)
-        return publish(store, relations=[table], versions={table.id: 0}, row_ids={table.id: 0})
+def create_table(writer: Writer, statement: CreateTable) -> None:
+    transaction = writer.transaction
+    if not is_there(transaction.state, statement.name, statement.if_not_exists):
+        transaction.define([define_table(transaction, statement, writer.context)])
 
 
-def create_table_as(
-    store: Store,
-    statement: CreateTableAs,
-    context: BindContext,
-    settings: Mapping[str, object],
-    cancellation: Cancellation | None,
-) -> tuple[int, int]:
-    """The table and its rows appear under one SCN; returns the number of rows and the SCN."""
-    with store.commit_lock:
-        state = store.catalog.state
-        if is_there(state, statement.name, statement.if_not_exists):
-            return 0, state.scn
-        bound = bind_query(statement.query, StateSchema(store.catalog, state), context)
-        columns = tuple(ColumnDefinition(output.name, output.type) for output in bound.outputs)
-        table = define_table(store, CreateTable(statement.name, columns), context)
-        folder = store.create_folder(table)
-        transaction = Transaction(store)
-        try:
-            writer = Writer(transaction, context, settings, cancellation)
-            rows = writer.insert_query(table, bound)
-            files = transaction.changes[table.id].new.files if rows else ()
-        finally:
-            transaction.end()
-        version = folder.version()
-        changes: list[tuple[int, ChangeFile]] = []
-        if files:
-            commit = folder.append_files([(adopt(folder.path, file), file.stats) for file in files])
-            version = commit.version
-            scn = state.scn + 1
-            changes = [(table.id, ChangeFile(scn, file.path, "insert", file.rows)) for file in commit.added]
-        scn = publish(
-            store,
-            relations=[table],
-            versions={table.id: version},
-            row_ids={table.id: store.next_row_id(table.id)},
-            changes=changes,
-        )
-        return rows, scn
+def create_table_as(writer: Writer, statement: CreateTableAs) -> int:
+    """A table with the columns and the rows of a query; returns the number of rows."""
+    transaction, context = writer.transaction, writer.context
+    if is_there(transaction.state, statement.name, statement.if_not_exists):
+        return 0
+    bound = bind_query(statement.query, StateSchema(transaction.store.catalog, transaction.state), context)
+    columns = tuple(ColumnDefinition(output.name, output.type) for output in bound.outputs)
+    table = define_table(transaction, CreateTable(statement.name, columns), context)
+    transaction.define([table])
+    return writer.insert_query(table, bound)
 
 
 def is_there(state: CatalogState, name: str, if_not_exists: bool) -> bool:
@@ -143,14 +101,14 @@ def is_there(state: CatalogState, name: str, if_not_exists: bool) -> bool:
     raise DuplicateName(f'relation "{name}" already exists')
 
 
-def define_table(store: Store, statement: CreateTable, context: BindContext) -> Table:
+def define_table(transaction: Transaction, statement: CreateTable, context: BindContext) -> Table:
     """A table that is consistent in itself and with what is there."""
     check_name(statement.name)
     columns = tuple(define_column(column, number) for number, column in enumerate(statement.columns, 1))
     _check_columns(statement.name, columns)
-    table = Table(store.catalog.new_id(), statement.name, columns)
+    table = Table(transaction.store.catalog.new_id(), statement.name, columns)
     for constraint in sorted(statement.constraints, key=lambda c: not isinstance(c, PrimaryKey)):
-        table = with_constraint(table, constraint, store.catalog.state, context)
+        table = with_constraint(table, constraint, transaction.state, context)
     for column in table.columns:
         if column.default is not None:
             bind_default(column, context)
@@ -299,19 +257,19 @@ def _comparable(left: Column, right: Column) -> bool:
 # --- views -----------------------------------------------------------------------------------------
 
 
-def create_view(store: Store, statement: CreateView, context: BindContext) -> int:
-    with store.commit_lock:
-        state = store.catalog.state
-        check_name(statement.name)
-        known = state.relations.get(statement.name)
-        if not statement.or_replace and is_there(state, statement.name, statement.if_not_exists):
-            return state.scn
-        if known is not None and not isinstance(known, View):
-            raise WrongObject(f'"{statement.name}" is not a view')
-        view = define_view(store, statement, state, context, known)
-        if known is not None:
-            check_readers(store, known.name, replace_relation(state, known, view), context)
-        return publish(store, relations=[view])
+def create_view(writer: Writer, statement: CreateView) -> None:
+    transaction, context = writer.transaction, writer.context
+    store, state = transaction.store, transaction.state
+    check_name(statement.name)
+    known = state.relations.get(statement.name)
+    if not statement.or_replace and is_there(state, statement.name, statement.if_not_exists):
+        return
+    if known is not None and not isinstance(known, View):
+        raise WrongObject(f'"{statement.name}" is not a view')
+    view = define_view(store, statement, state, context, known)
+    if known is not None:
+        check_readers(store, known.name, replace_relation(state, known, view), context)
+    transaction.define([view])
 
 
 def define_view(
@@ -386,19 +344,16 @@ def raise_dependent(name: str, dependents: Sequence[str]) -> None:
 # --- DROP ------------------------------------------------------------------------------------------
 
 
-def drop(store: Store, statement: Drop) -> int:
-    with store.commit_lock:
-        state = store.catalog.state
-        doomed: dict[int, Relation] = {}
-        altered: dict[int, Table] = {}
-        for name in statement.names:
-            relation = _find(state, statement, name)
-            if relation is not None:
-                _doom(state, relation, statement, doomed, altered)
-        if not doomed:
-            return state.scn
-        survivors = [table for table in altered.values() if table.id not in doomed]
-        return publish(store, relations=survivors, dropped=list(doomed.values()))
+def drop(transaction: Transaction, statement: Drop) -> None:
+    state = transaction.state
+    doomed: dict[int, Relation] = {}
+    altered: dict[int, Table] = {}
+    for name in statement.names:
+        relation = _find(state, statement, name)
+        if relation is not None:
+            _doom(state, relation, statement, doomed, altered)
+    survivors = [table for table in altered.values() if table.id not in doomed]
+    transaction.define(survivors, dropped=doomed.values())
 
 
 def _find(state: CatalogState, statement: Drop, name: str) -> Relation | None:

@@ -6,17 +6,21 @@ ids of rows that were there before. Ids below `first_new_id` were there; the oth
 
     INSERT row 7; UPDATE row 7; UPDATE row 2; DELETE row 3
     -> new = {7: last image}, updated = {2: image}, deleted = {3}
+
+Definitions are changes too: `state` is the picture with the transaction's own CREATE and DROP in it.
 """
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import cast
 
 from midstream.maintenance.engine import Piece, WriteParquet
 from midstream.relations.catalog import CatalogState
+from midstream.relations.schema import Relation
 from midstream.relations.table import ROW_ID, ROW_ID_TYPE, Table
 from midstream.runtime.rows import RowSet, stored_columns
 from midstream.runtime.store import Store
@@ -94,15 +98,49 @@ class Transaction:
 
     def __init__(self, store: Store, state: CatalogState | None = None) -> None:
         self.store = store
-        self.state = state or store.catalog.state
+        self.base = state or store.catalog.state
+        """What was there when it began."""
+        self.state = self.base
+        self.defined: dict[int, Relation] = {}
+        self.dropped: dict[int, Relation] = {}
         self.changes: dict[int, TableChanges] = {}
         self.maxima: dict[tuple[int, str, str], tuple[object, object]] = {}
         """For INCREASING: (table, constraint, part) -> the first and the largest value that it brought."""
         self._staging: Path | None = None
-        store.pin(self.state)
+        store.pin(self.base)
 
     def pending(self, table_id: int) -> TableChanges | None:
         return self.changes.get(table_id) or None
+
+    def define(self, relations: Iterable[Relation] = (), dropped: Iterable[Relation] = ()) -> None:
+        """Relations come, are replaced, or go: for this transaction now, for all when it commits."""
+        for relation in dropped:
+            self.dropped[relation.id] = relation
+            self.defined.pop(relation.id, None)
+        for relation in relations:
+            if self._is_new_table(relation):
+                self.store.create_folder(cast(Table, relation))
+            self.defined[relation.id] = relation
+        self.state = self.rebased(self.base)
+
+    def rebased(self, state: CatalogState) -> CatalogState:
+        """Another picture with this transaction's definitions in it."""
+        if not self.defined and not self.dropped:
+            return state
+        touched = self.defined.keys() | self.dropped.keys()
+        relations = {name: relation for name, relation in state.relations.items() if relation.id not in touched}
+        relations |= {relation.name: relation for relation in self.defined.values()}
+        new = {id: 0 for id, relation in self.defined.items() if isinstance(relation, Table)}
+        return replace(state, relations=relations, versions={**new, **state.versions})
+
+    def new_tables(self) -> list[int]:
+        return [
+            id for id, relation in self.defined.items() if isinstance(relation, Table) and id not in self.base.versions
+        ]
+
+    def _is_new_table(self, relation: Relation) -> bool:
+        known = relation.id in self.defined or relation.id in self.base.versions
+        return isinstance(relation, Table) and not known
 
     def glimpse(self, state: CatalogState | None = None) -> Glimpse:
         return Glimpse(state or self.state, dict(self.changes))
@@ -133,8 +171,11 @@ class Transaction:
         )
 
     def end(self) -> None:
-        """Lets go of the picture and of what was staged."""
-        self.store.unpin(self.state)
+        """Lets go of the picture, and of what was staged or made for a transaction that did not commit."""
+        self.store.unpin(self.base)
+        for table_id in self.new_tables():
+            if table_id not in self.store.catalog.state.versions:
+                self.store.forget_folder(table_id)
         if self._staging is not None:
             shutil.rmtree(self._staging, ignore_errors=True)
 

@@ -50,8 +50,10 @@ def execute(session: Session, statement: Statement, context: BindContext) -> Res
             return copy_from(session, statement, context)
         case Copy():
             return copy_to(session, statement, context)
-        case CreateTable() | CreateTableAs() | CreateView() | Drop() | AlterTable():
+        case CreateTable() | CreateTableAs() | CreateView() | Drop():
             return define(session, statement, context)
+        case AlterTable():
+            return alter(session, statement, context)
         case Explain() | Show() | Describe():
             return showing.show(session, statement, context)
         case Set(name=name, value=value):
@@ -188,29 +190,33 @@ def copy_to(session: Session, statement: Copy, context: BindContext) -> Result:
 
 
 def define(
-    session: Session,
-    statement: CreateTable | CreateTableAs | CreateView | Drop | AlterTable,
-    context: BindContext,
+    session: Session, statement: CreateTable | CreateTableAs | CreateView | Drop, context: BindContext
 ) -> Result:
-    session.forbid_in_transaction(" ".join(statement.text.split()[:2]).upper() or "DDL")
-    store = session.store
-    with session.cancellable() as cancellation:
+    def work(writer: Writer) -> str:
         match statement:
             case CreateTable():
-                return Result(status="CREATE TABLE", scn=definitions.create_table(store, statement, context))
+                definitions.create_table(writer, statement)
+                return "CREATE TABLE"
             case CreateTableAs():
-                rows, scn = definitions.create_table_as(store, statement, context, session.settings, cancellation)
-                return Result(status=f"SELECT {rows}", scn=scn)
+                return f"SELECT {definitions.create_table_as(writer, statement)}"
             case CreateView(kind="plain", options=options) if not options:
-                return Result(status="CREATE VIEW", scn=definitions.create_view(store, statement, context))
-            case CreateView():
+                definitions.create_view(writer, statement)
+                return "CREATE VIEW"
+            case Drop(kind="table" | "view" as kind):
+                definitions.drop(writer.transaction, statement)
+                return f"DROP {kind.upper()}"
+            case _:
                 raise not_yet(statement)
-            case Drop(kind=kind) if kind in ("table", "view"):
-                return Result(status=f"DROP {kind.upper()}", scn=definitions.drop(store, statement))
-            case Drop():
-                raise not_yet(statement)
-            case AlterTable():
-                return Result(status="ALTER TABLE", scn=alter_table(store, statement, context, cancellation))
+
+    status, scn = session.writing(work, context)
+    return Result(status=status, scn=scn)
+
+
+def alter(session: Session, statement: AlterTable, context: BindContext) -> Result:
+    session.forbid_in_transaction("ALTER TABLE")
+    with session.cancellable() as cancellation:
+        scn = alter_table(session.store, statement, context, cancellation)
+    return Result(status="ALTER TABLE", scn=scn)
 
 
 def set_setting(session: Session, name: str, value: object | None) -> Result:

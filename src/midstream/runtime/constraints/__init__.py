@@ -78,7 +78,7 @@ def check_against_others(transaction: Transaction, latest: CatalogState) -> None
 
 
 def _moved(transaction: Transaction, latest: CatalogState, table: Table) -> bool:
-    return latest.versions[table.id] != transaction.state.versions.get(table.id)
+    return latest.versions.get(table.id) != transaction.base.versions.get(table.id)
 
 
 def _check_new_references(transaction: Transaction, latest: CatalogState, table: Table) -> None:
