@@ -63,7 +63,7 @@ def _whole(column: str, source: Type, to: Type) -> str:
     message = quoted(f" has a fraction and is not rounded to {to} in silence")
     return (
         f"CASE WHEN {column} IS NULL THEN NULL WHEN {column} = trunc({column}) OR {_is_no_number(column, source)} "
-        f"THEN CAST({column} AS {duckdb_type(to)}) ELSE error(CAST({column} AS VARCHAR) || {message}) END"
+        f"THEN CAST({column} AS {duckdb_type(to)}) ELSE error('[22P02] ' || CAST({column} AS VARCHAR) || {message}) END"
     )
 
 
@@ -75,7 +75,7 @@ def _is_no_number(column: str, source: Type) -> str:
 def _float(column: str, source: Type, to: Type) -> str:
     if to.name != "real" or source.name != "double precision":
         return _cast(column, source, to)
-    failure = f"error({quoted(f'{to} out of range')} || substr(CAST({column} AS VARCHAR), 1, 0))"
+    failure = f"error({quoted(f'[22003] {to} out of range')} || substr(CAST({column} AS VARCHAR), 1, 0))"
     overflows = f"isfinite({column}) AND abs({column}) >= 3.4028235677973366e38"
     return f"CASE WHEN {overflows} THEN {failure} ELSE CAST({column} AS FLOAT) END"
 

@@ -148,7 +148,7 @@ def _read_float(text: str, type: Type) -> str:
     value = f"CAST({text} AS {duckdb_type(type)})"
     overflows = f"isinf({value}) AND NOT regexp_full_match({text}, '(?i)[+-]?inf(inity)?')"
     vanishes = f"{value} = 0 AND regexp_matches({text}, '^[+-]?[0.]*[1-9]')"
-    message = f"'\"' || {text} || {quoted(f'{chr(34)} is out of range for type {type}')}"
+    message = f"'[22003] \"' || {text} || {quoted(f'{chr(34)} is out of range for type {type}')}"
     return f"CASE WHEN ({overflows}) OR ({vanishes}) THEN error({message}) ELSE {value} END"
 
 
@@ -206,7 +206,7 @@ def _rounded_moment(text: str, target: str) -> str:
 
 
 def _in_known_years(moment: str, text: str) -> str:
-    message = quoted("date/time field value out of range: ")
+    message = quoted("[22008] date/time field value out of range: ")
     inside = f"{moment} >= '0001-01-01' AND {moment} < '10000-01-01'"
     return f"CASE WHEN {inside} THEN {moment} ELSE error({message} || {text}) END"
 

@@ -251,6 +251,11 @@ class Catalog:
             row = self._db.execute("SELECT max(scn) FROM commits WHERE committed_at <= ?", (kept_since,)).fetchone()
         return int(row[0] or 0)
 
+    def oldest_versions(self) -> dict[int, int]:
+        """The oldest Delta version of each table that can still be asked for."""
+        with self._lock, self._errors():
+            return dict(self._db.execute("SELECT table_id, min(version) FROM versions GROUP BY table_id").fetchall())
+
     def forget_before(self, horizon: int) -> tuple[list[tuple[int, str]], set[int]]:
         """Gives up the past before an SCN: the files to delete as (table, path), and the tables to delete whole."""
         with self._lock:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from midstream.errors import Error
@@ -30,7 +30,6 @@ class Report:
     compacted_tables: int = 0
     removed_files: int = 0
     checkpoints: int = 0
-    notes: list[str] = field(default_factory=list)
 
 
 def upkeep(store: Store, retain_seconds: float, few_files: int = FEW_FILES) -> Report:
@@ -97,10 +96,20 @@ def forget(store: Store, retain_seconds: float) -> int:
         files, tables = store.catalog.forget_before(horizon)
     for table_id in tables:
         store.forget_folder(table_id)
+    for table_id, version in store.catalog.oldest_versions().items():
+        _forget_log(store.folder(table_id).path / "_delta_log", version)
     for table_id, path in files:
         if table_id not in tables:
             (store.folder(table_id).path / path).unlink(missing_ok=True)
     return len(files)
+
+
+def _forget_log(log: Path, oldest_version: int) -> None:
+    """Delta's log before the newest checkpoint that the oldest readable version can be built from."""
+    start = max((version for version in _checkpoints(log) if version <= oldest_version), default=0)
+    for path in log.iterdir():
+        if path.name[:20].isdigit() and int(path.name[:20]) < start:
+            path.unlink(missing_ok=True)
 
 
 class Housekeeper:
