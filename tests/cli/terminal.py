@@ -7,6 +7,7 @@ import os
 import pty
 import re
 import select
+import signal
 import struct
 import termios
 import time
@@ -41,10 +42,13 @@ class Terminal:
         start, self._from = self._from, found + len(text)
         return self._seen[start : self._from]
 
-    def wait(self) -> int:
-        """The exit code, once the process has ended."""
-        while self._read(time.monotonic() + 60):
+    def wait(self, seconds: float = 30) -> int:
+        """The exit code, once the process has ended; one that does not end in time is killed."""
+        deadline = time.monotonic() + seconds
+        while self._read(deadline):
             pass
+        if time.monotonic() >= deadline:
+            os.kill(self._pid, signal.SIGKILL)
         _, status = os.waitpid(self._pid, 0)
         os.close(self._descriptor)
         return os.waitstatus_to_exitcode(status)

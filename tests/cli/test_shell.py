@@ -20,39 +20,39 @@ LONG_QUERY = "SELECT count(*) FROM generate_series(1, 100000) a, generate_series
 def shell(tmp_path: Path) -> Iterator[Terminal]:
     environment = {"HOME": str(tmp_path), "XDG_STATE_HOME": "", "PAGER": "cat"}
     terminal = Terminal([*COMMAND, "shell", str(tmp_path / "shop.db")], environment)
-    terminal.expect("shop> ")
+    terminal.expect("shop>")
     yield terminal
     terminal.type("\x04")
     terminal.wait()
 
 
 def test_a_session_from_first_table_to_goodbye(shell: Terminal, tmp_path: Path) -> None:
-    shell.type("CREATE TABLE part (id int, name text);\r")
+    shell.type("CREATE TABLE gadget (id int, name text);\r")
     shell.expect("CREATE TABLE\n")
-    shell.expect("shop> ")
+    shell.expect("shop>")
 
-    shell.type("INSERT INTO part\r")
-    shell.expect("-> ")
+    shell.type("INSERT INTO gadget\r")
+    shell.expect("->")
     shell.type("VALUES (1, 'door');\r")
     shell.expect("INSERT 0 1")
 
-    shell.type("SELECT * FROM par\t")
-    shell.expect("part")
+    shell.type("SELECT * FROM gad\t")
+    shell.expect("gadget")
     shell.type(";\r")
     shell.expect("│  1 │ door │")
     shell.expect("(1 row)")
 
     shell.type("BEGIN;\r")
-    shell.expect("shop*> ")
-    shell.type("SELECT nothing FROM part;\r")
-    shell.expect("LINE 1: SELECT nothing FROM part")
-    shell.expect("shop!> ")
+    shell.expect("shop*>")
+    shell.type("SELECT nothing FROM gadget;\r")
+    shell.expect("LINE 1: SELECT nothing FROM gadget")
+    shell.expect("shop!>")
     shell.type("ROLLBACK;\r")
-    shell.expect("shop> ")
+    shell.expect("shop>")
 
-    shell.type("\\d part\r")
+    shell.type("\\d gadget\r")
     shell.expect("│ name")
-    shell.expect("shop> ")
+    shell.expect("shop>")
     shell.type("\\timing\r")
     shell.expect("Timing is on.")
     shell.type("SELECT 7 AS seven;\r")
@@ -61,7 +61,7 @@ def test_a_session_from_first_table_to_goodbye(shell: Terminal, tmp_path: Path) 
     shell.expect("│     7 │")
     shell.expect("│     7 │")
     shell.type("\x03")
-    shell.expect("shop> ")
+    shell.expect("shop>")
     shell.type("\\nothing\r")
     shell.expect('there is no command "\\nothing"')
 
@@ -75,7 +75,7 @@ def test_ctrl_c_cancels_the_statement_and_keeps_the_shell(shell: Terminal) -> No
     shell.expect("tasks")
     shell.type("\x03")
     shell.expect("ERROR:")
-    shell.expect("shop> ", seconds=20)
+    shell.expect("shop>", seconds=20)
     shell.type("SELECT 41 + 1 AS answer;\r")
     shell.expect("│     42 │")
 

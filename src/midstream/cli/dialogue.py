@@ -9,14 +9,14 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from midstream.cli import formats
 from midstream.cli.screen import Screen
-from midstream.database import Database
 from midstream.errors import Cancelled, Error
-from midstream.serving.result import Result
-from midstream.serving.session import Session
+
+if TYPE_CHECKING:
+    from midstream import Database, Result, Session
 
 Transaction = Literal["none", "open", "failed"]
 

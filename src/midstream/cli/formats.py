@@ -14,11 +14,13 @@ import math
 from collections.abc import Sequence
 from datetime import date, datetime, time
 from decimal import Decimal
-from typing import BinaryIO, Literal
+from typing import TYPE_CHECKING, BinaryIO, Literal
 
 import pyarrow as pa
 
-from midstream.serving.result import Result
+if TYPE_CHECKING:
+    from midstream import Result
+
 
 Format = Literal["table", "csv", "json", "arrow"]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import click
@@ -20,13 +19,6 @@ from midstream.cli.shell import Shell
 INTERRUPTED = 130
 
 
-def _version() -> str:
-    try:
-        return version("midstream")
-    except PackageNotFoundError:
-        return "(from source)"
-
-
 _folder = click.argument("folder", metavar="DIR", type=click.Path(file_okay=False))
 _master = click.option("--master", metavar="URL", help="Spark master, such as local[4] or spark://host:7077.")
 _format = click.option(
@@ -39,7 +31,7 @@ _format = click.option(
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(_version(), prog_name="midstream")
+@click.version_option(midstream.__version__, prog_name="midstream")
 def main() -> None:
     """Midstream: a streaming database in SQL on Apache Spark. DIR is the database's folder; a new one is made."""
 
@@ -53,7 +45,7 @@ def shell(folder: str, master: str | None, format: Format) -> None:
     with _dialogue(folder, master, format) as dialogue:
         if sys.stdin.isatty():
             dialogue.page = True
-            dialogue.screen.say(f"Midstream {_version()}. \\? lists the commands, \\q leaves.", style="dim")
+            dialogue.screen.say(f"Midstream {midstream.__version__}. \\? lists the commands, \\q leaves.", style="dim")
             Shell(dialogue, Path(folder).name.removesuffix(".db") or folder).run()
         else:
             run_script(dialogue, sys.stdin.read(), "<stdin>")

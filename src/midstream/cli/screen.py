@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from rich import box
 from rich.cells import cell_len
@@ -23,7 +23,9 @@ from rich.text import Text
 
 from midstream.cli.formats import plain
 from midstream.errors import Error
-from midstream.serving.result import Result
+
+if TYPE_CHECKING:
+    from midstream import Result
 
 ROWS_SHOWN = 1_000
 SECONDS_BEFORE_PROGRESS = 1.0
