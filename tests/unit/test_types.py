@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from midstream.errors import TypeMismatch
@@ -17,6 +17,7 @@ _plain = st.one_of(
 _types = st.recursive(_plain, lambda inner: inner.map(array_of), max_leaves=3)
 
 
+@settings(deadline=None)
 @given(_types)
 def test_the_text_of_a_type_reads_back(type_: Type) -> None:
     assert parse_type(str(type_)) == type_

@@ -241,7 +241,10 @@ def unescape(source: Source, body: str, at: int) -> str:
         for match in _ESCAPE.finditer(body):
             out += body[last : match.start()].encode() + _escaped_bytes(match)
             last = match.end()
-        return (out + body[last:].encode()).decode()
+        value = (out + body[last:].encode()).decode()
+        if "\0" in value:
+            raise ValueError("NUL")
+        return value
     except (ValueError, OverflowError):
         error = SqlSyntaxError("invalid escape in E'…' string", sqlstate="22025")
         raise source.fail(error, at) from None

@@ -7,7 +7,7 @@ import time
 from decimal import Decimal
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from midstream.errors import Error
@@ -77,6 +77,7 @@ def _inserts(draw: st.DrawFn) -> str:
     )
 
 
+@settings(deadline=None)
 @given(_inserts())
 def test_the_fast_path_agrees_with_the_grammar(text: str) -> None:
     bulk = read_bulk_insert(Source(text), 0)

@@ -16,6 +16,8 @@ from midstream.sql.text import canonical_text
 _SCRIPT = Path(__file__).with_name("statements.sql").read_text()
 _STATEMENTS = [match for match in re.split(r"^-- .*\n", _SCRIPT, flags=re.MULTILINE) if match.strip()]
 _WORDS = sorted(set(re.findall(r"\w+|[^\w\s]+|'[^']*'", _SCRIPT)))
+_SOON = 3000
+"""Milliseconds that one text may take on a busy machine."""
 
 
 def _parse_or_refuse(text: str) -> None:
@@ -30,23 +32,25 @@ def _parse_or_refuse(text: str) -> None:
         assert parse(printed) == [statement], printed
 
 
+@settings(deadline=_SOON)
 @given(st.text())
 def test_any_text(text: str) -> None:
     _parse_or_refuse(text)
 
 
+@settings(deadline=_SOON)
 @given(st.binary())
 def test_any_bytes(data: bytes) -> None:
     _parse_or_refuse(data.decode("latin-1"))
 
 
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=_SOON)
 @given(st.lists(st.sampled_from(_WORDS), max_size=25))
 def test_any_words_of_the_language(words: list[str]) -> None:
     _parse_or_refuse(" ".join(words))
 
 
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=_SOON)
 @given(
     st.sampled_from(["SELECT ", "CREATE ", "INSERT INTO t ", "SELECT a FROM t ", "ALTER TABLE t ", "COPY t FROM 'x' "]),
     st.lists(st.sampled_from(_WORDS), max_size=12),
@@ -55,7 +59,7 @@ def test_any_words_behind_a_beginning(beginning: str, words: list[str]) -> None:
     _parse_or_refuse(beginning + " ".join(words))
 
 
-@settings(max_examples=500)
+@settings(max_examples=500, deadline=_SOON)
 @given(st.sampled_from(_STATEMENTS), st.data())
 def test_any_statement_with_a_part_lost_doubled_moved_or_changed(text: str, data: st.DataObject) -> None:
     parts = re.findall(r"\w+|\s+|[^\w\s]", text)
@@ -74,6 +78,7 @@ def test_any_statement_with_a_part_lost_doubled_moved_or_changed(text: str, data
     _parse_or_refuse("".join(parts))
 
 
+@settings(deadline=_SOON)
 @given(st.lists(st.sampled_from([*_WORDS, "1", ".5", "'a'", '"b"', "-", "$1", "E'\\n'"]), max_size=12))
 def test_canonical_text_reads_back_into_the_same_tokens(words: list[str]) -> None:
     source = Source(" ".join(words))

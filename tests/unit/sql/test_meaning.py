@@ -6,8 +6,8 @@ import pytest
 import sqlglot
 from sqlglot import exp
 
-from midstream.errors import Error
-from midstream.sql import nodes, parse_expression, parse_one, parse_query
+from midstream.errors import Error, Unsupported
+from midstream.sql import nodes, parse_expression, parse_one, parse_query, print_expression
 from midstream.sql.dialect import Midstream
 
 
@@ -153,6 +153,15 @@ def test_a_plain_table_is_read_plainly() -> None:
 def test_the_dialect_reads_by_the_same_rules() -> None:
     tree = sqlglot.parse_one("SELECT a FROM S [WINDOW 5 ROWS]", dialect=Midstream)
     assert tree.sql(dialect=Midstream) == "SELECT a FROM s [WINDOW 5 ROWS]"
+
+
+def test_a_changed_expression_is_written_down_only_if_it_reads_back() -> None:
+    tree = parse_expression("a > 0 AND length(b) < 5").tree()
+    for column in tree.find_all(exp.Column):
+        column.set("this", exp.to_identifier("New " + column.name, quoted=True))
+    assert print_expression(tree) == '"New a" > 0 AND LENGTH("New b") < 5'
+    with pytest.raises(Unsupported, match="cannot be written down again"):
+        print_expression(parse_expression("sha2(a, 256) = 'x'").tree())
 
 
 def _bare(tree: exp.Expr) -> exp.Expr:

@@ -158,6 +158,7 @@ def test_an_error_says_what_where_and_what_to_do(text: str) -> None:
         ("SELECT '\0'", "22021"),
         ("SELECT '\ud800'", "22021"),
         ("SELECT E'\\xff'", "22025"),
+        ("SELECT E'\\0'", "22025"),
         ("SELECT * FROM s [WINDOW 0 ROWS]", "22023"),
         ("SELECT * FROM s [SESSION 5 ROWS]", "42601"),
         ("SELECT * FROM s [WINDOW 5 MONTHS]", "42601"),
