@@ -34,7 +34,7 @@ _DATA_TYPES = {
 
 
 class TypeReader(TokenReader):
-        def type(self) -> Type:
+    def type(self) -> Type:
         return self._written_type()[0]
 
     def data_type(self) -> exp.DataType:
