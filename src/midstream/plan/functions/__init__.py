@@ -8,13 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from midstream.plan.functions import aggregates, numbers, operators, texts, windows
+from midstream.plan.functions import aggregates, arrays, binaries, casts_table, numbers, operators, texts, times, windows
 from midstream.plan.functions.model import KERNELS, Function, Kernel, Refusal
 
 FAMILIES: dict[str, list[Function]] = {
     "Comparison and choice": operators.FUNCTIONS,
     "Numbers": numbers.FUNCTIONS,
     "Texts": texts.FUNCTIONS,
+    "Casts": casts_table.FUNCTIONS,
+    "Dates and times": times.FUNCTIONS,
+    "Arrays": arrays.FUNCTIONS,
+    "Bytes and JSON": binaries.FUNCTIONS,
     "Aggregates": aggregates.FUNCTIONS,
     "Window functions": windows.FUNCTIONS,
 }
@@ -37,8 +41,14 @@ FORBIDDEN = frozenset(
 )
 
 
+_WORD_OPERATORS = frozenset(
+    ["like", "ilike", "like escape", "ilike escape", "similar to", "is null", "is true", "is false"]
+    + ["is distinct from", "is not distinct from"]
+)
+
+
 def is_operator(name: str) -> bool:
-    return not name[0].isalpha() or " " in name or name in ("like", "ilike")
+    return not name[0].isalpha() or name in _WORD_OPERATORS
 
 
 def is_aggregate_name(name: str) -> bool:

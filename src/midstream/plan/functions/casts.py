@@ -81,9 +81,14 @@ def _integer_from_numeric(value: Operand, to: Type, kernel: Kernel) -> str:
 def _numeric_from_float(value: Operand, to: Type, kernel: Kernel) -> str:
     # PostgreSQL goes through 15 significant digits (6 for real), so that 1.005 becomes 1.01 and not 1.00.
     digits = 14 if value.type == DOUBLE else 5
-    if kernel == "duckdb":
-        return plain_cast(f"printf('%.{digits}e', {plain_cast(value.text, DOUBLE, kernel)})", to, kernel)
-    return plain_cast(f"format_string('%.{digits}e', {plain_cast(value.text, DOUBLE, kernel)})", to, kernel)
+    write = "printf" if kernel == "duckdb" else "format_string"
+    number = plain_cast(f"{write}('%.{digits}e', {plain_cast(value.text, DOUBLE, kernel)})", to, kernel)
+    failure = raise_error("22003", "numeric field overflow", kernel)
+    return f"CASE WHEN {_is_infinite(value.text, kernel)} OR isnan({value.text}) THEN {failure} ELSE {number} END"
+
+
+def _is_infinite(text: str, kernel: Kernel) -> str:
+    return f"isinf({text})" if kernel == "duckdb" else f"abs({text}) = double('Infinity')"
 
 
 def _float_from_numeric(value: Operand, to: Type, kernel: Kernel) -> str:
@@ -107,7 +112,7 @@ def _checked(value: Operand, pattern: str, to: Type, kernel: Kernel, converted: 
 
 
 def _trimmed(value: Operand, kernel: Kernel) -> str:
-    blanks = quoted(" \t\n\r\f\v", "duckdb") if kernel == "duckdb" else "' \\t\\n\\r\\f\\u000b'"
+    blanks = quoted(" \t\n\r\f\v", kernel)
     return f"trim({value.text}, {blanks})" if kernel == "duckdb" else f"trim(BOTH {blanks} FROM {value.text})"
 
 
@@ -121,8 +126,7 @@ def _numeric_from_text(value: Operand, to: Type, kernel: Kernel) -> str:
 
 def _float_from_text(value: Operand, to: Type, kernel: Kernel) -> str:
     number = plain_cast(_trimmed(value, kernel), to, kernel)
-    infinite = f"isinf({number})" if kernel == "duckdb" else f"abs({number}) = double('inf')"
-    too_large = f"{infinite} AND NOT contains(lower({value.text}), 'inf')"
+    too_large = f"{_is_infinite(number, kernel)} AND NOT contains(lower({value.text}), 'inf')"
     failure = raise_error("22003", f"value is out of range for type {to.name}", kernel, value.text)
     return _checked(value, _FLOAT_TEXT, to, kernel, f"CASE WHEN {too_large} THEN {failure} ELSE {number} END")
 
@@ -155,7 +159,12 @@ def _text_from_text(value: Operand, to: Type, kernel: Kernel) -> str:
 
 
 def _text_from_numeric(value: Operand, to: Type, kernel: Kernel) -> str:
-    return _cut(plain_cast(value.text, TEXT, kernel), to, kernel)
+    written = plain_cast(value.text, TEXT, kernel)
+    precision, scale = numeric_digits(value.type)
+    if kernel == "duckdb" and precision == scale:
+        # DuckDB leaves the zero before the point out where the type has no whole digits.
+        written = f"regexp_replace({written}, '^(-?)\\.', '\\10.')"
+    return _cut(written, to, kernel)
 
 
 def _cut(text: str, to: Type, kernel: Kernel) -> str:
@@ -175,7 +184,7 @@ def _float_as_written(value: Operand) -> str:
     short = f"regexp_replace({written}, '\\.0$', '')"
     scientific = (
         f"regexp_replace(regexp_replace(regexp_replace({written}, '\\.0$', ''), '^(-?)([0-9])([0-9]*)(\\.[0-9]+)?$',"
-        f" '\\1\\2.\\3e+' || (length(split_part(ltrim({written}, '-'), '.', 1)) - 1)), '\\.?0*e', 'e')"
+        f" '\\1\\2.\\3e+' || printf('%02d', length(split_part(ltrim({written}, '-'), '.', 1)) - 1)), '\\.?0*e', 'e')"
     )
     words = "replace(replace(" + written + ", 'inf', 'Infinity'), 'nan', 'NaN')"
     return (

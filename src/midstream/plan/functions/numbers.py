@@ -145,7 +145,11 @@ def _numeric_operator(operator: str) -> Function:
 def _float_operator(operator: str, name: str) -> Function:
     text = _same_type(operator, "duckdb")
     pairs = [(a, b) for a, b in _FLOAT_PAIRS if ("real" in a) == (name == "real")]
-    return function(f"{operator}({name}, {name}) -> {name}", both=text, examples=_binary_examples(operator, pairs))
+    # Spark divides reals into a double.
+    spark = "CAST({0} / {1} AS FLOAT)" if (operator, name) == ("/", "real") else text
+    return function(
+        f"{operator}({name}, {name}) -> {name}", duckdb=text, spark=spark, examples=_binary_examples(operator, pairs)
+    )
 
 
 def _unary() -> list[Function]:
@@ -273,7 +277,8 @@ def _mathematics() -> list[Function]:
         doubles("exp", "exp({0})", ["exp(1::float8)", "exp(NULL::float8)", "exp(-1000::float8 * 0)"]),
         doubles("ln", "ln({0})", ["ln(2::float8)", "ln(0::float8)", "ln(-1::float8)"], logarithm("ln")),
         doubles("log", "log10({0})", ["log(100::float8)", "log(0::float8)"], logarithm("log10")),
-        doubles("log10", "log10({0})", ["log10(1000::float8)"], logarithm("log10")),
+        doubles("log", _LOG_DUCKDB, ["log(2::float8, 64) == log(2.0, 64.0)", "log10(100::float8)"], _LOG_SPARK, 2),
+        doubles("log10", "log10({0})", ["log10(1000::float8)", "log10(0::float8)"], logarithm("log10")),
         doubles("power", _POWER_DUCKDB, ["power(2::float8, 10)", "power(2::float8, -1)", "power(0::float8, 0)",
                 "power(0::float8, -1)", "power(-8::float8, 0.5)", "power('NaN'::float8, 0)", "2::float8 ^ 3"],
                 _POWER_SPARK, 2),
@@ -314,5 +319,11 @@ def _power(kernel: Kernel) -> str:
     )
 
 
+def _log(kernel: Kernel) -> str:
+    failure = raise_error("2201E", "cannot take logarithm of zero or a negative number", kernel)
+    return f"CASE WHEN {{0}} <= 0 OR {{1}} <= 0 THEN {failure} ELSE ln({{1}}) / ln({{0}}) END"
+
+
+_LOG_DUCKDB, _LOG_SPARK = _log("duckdb"), _log("spark")
 _POWER_DUCKDB, _POWER_SPARK = _power("duckdb"), _power("spark")
 FUNCTIONS = [*_arithmetic(), *_unary(), *_bits(), *_absolute(), *_rounding(), *_mathematics()]

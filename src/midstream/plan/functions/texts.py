@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from midstream.plan.functions.kernel_types import raise_error
-from midstream.plan.functions.model import Function, Kernel, Operand, function
+from midstream.plan.functions.kernel_types import quoted, raise_error
+from midstream.plan.functions.model import Function, Kernel, KernelRefuses, Operand, Template, function
 from midstream.types import Type
 
 
@@ -21,11 +21,53 @@ def _substr3(kernel: Kernel) -> str:
     return f"CASE WHEN {null} THEN NULL WHEN {{2}} < 0 THEN {failure} ELSE substr({{0}}, {begin}, {count}) END"
 
 
+def _split_part(kernel: Kernel) -> str:
+    zero = raise_error("22023", "field position must not be zero", kernel)
+    return (
+        f"CASE WHEN {{2}} = 0 THEN {zero} WHEN {{1}} = '' THEN CASE WHEN {{2}} IN (1, -1) THEN {{0}} ELSE '' END "
+        f"ELSE split_part({{0}}, {{1}}, {{2}}) END"
+    )
+
+
+def _chr(kernel: Kernel) -> str:
+    """Spark's chr knows one byte only."""
+    null = raise_error("54000", "null character not permitted", kernel)
+    negative = raise_error("22023", "character number must be positive", kernel)
+    character = "chr({0})" if kernel == "duckdb" else "decode(unhex(lpad(hex({0}), 8, '0')), 'UTF-32')"
+    return f"CASE WHEN {{0}} = 0 THEN {null} WHEN {{0}} < 0 THEN {negative} ELSE {character} END"
+
+
+def _like(word: str, kernel: Kernel) -> Template:
+    escape = " ESCAPE '\\'" if kernel == "duckdb" else ""
+    return f"({{0}} {word} {{1}}{escape})"
+
+
+def _like_escape(word: str, kernel: Kernel) -> Template:
+    def text(operands: Sequence[Operand], result: Type) -> str:
+        escape = operands[2].literal
+        if escape is None or len(escape) != 1:
+            raise KernelRefuses("the escape character must be one constant character")
+        return f"({operands[0].text} {word} {operands[1].text} ESCAPE {quoted(escape, kernel)})"
+
+    return text
+
+
 def _each_coalesced(operands: Sequence[Operand], result: Type) -> str:
     return "concat(" + ", ".join(f"coalesce({operand.text}, '')" for operand in operands) + ")"
 
 
+_LIKES = [
+    ("'abc'", "'a%'"), ("'abc'", "'a_c'"), ("'abc'", "'B%'"), ("'a%c'", "'a\\%c'"), ("'axc'", "'a\\%c'"), ("'a\\c'", "'a\\\\c'"),
+    ("'a.c'", "'a.c'"), ("'axc'", "'a.c'"), ("''", "''"), ("''", "'%'"), ("NULL", "'a'"), ("'a'", "NULL"), ("'é'", "'_'"),
+    ("'a' || chr(10) || 'b'", "'a%b'"), ("'aXbXc'", "'a%b%c'"), ("'abc'", "'%b%'"),
+]  # fmt: skip
+
 FUNCTIONS: list[Function] = [
+    *[function(f"{word.lower()}(text, text) -> boolean", duckdb=_like(word, "duckdb"), spark=_like(word, "spark"),
+               examples=[f"{a} {word} {b}" for a, b in _LIKES] + [f"'abc' NOT {word} 'a%'"]) for word in ("LIKE", "ILIKE")],
+    *[function(f"{word.lower()} escape(text, text, text) -> boolean", duckdb=_like_escape(word, "duckdb"),
+               spark=_like_escape(word, "spark"), examples=[f"'a%c' {word} 'a!%c' ESCAPE '!'", f"'abc' {word} 'a!%c' ESCAPE '!'"])
+      for word in ("LIKE", "ILIKE")],
     function("||(text, text) -> text", both="({0} || {1})",
              examples=["'a' || 'b'", "'a' || NULL", "'' || 'é'", "'ab'::char(4) || 'c'"]),
     function("length(text) -> int", duckdb="CAST(length({0}) AS INTEGER)", spark="length({0})",
@@ -72,6 +114,25 @@ FUNCTIONS: list[Function] = [
              examples=["repeat('ab', 3)", "repeat('ab', 0)", "repeat('ab', -1)", "repeat(NULL, 2)"]),
     function("starts_with(text, text) -> boolean", duckdb="starts_with({0}, {1})", spark="startswith({0}, {1})",
              examples=["starts_with('abc', 'ab')", "starts_with('abc', '')", "starts_with('abc', NULL)"]),
+    function("lpad(text, int) -> text", duckdb="lpad({0}, greatest({1}, 0), ' ')", spark="lpad({0}, greatest({1}, 0), ' ')",
+             examples=["lpad('ab', 4)", "lpad('abc', 2)", "lpad('abc', -1)"]),
+    function("rpad(text, int) -> text", both="rpad({0}, greatest({1}, 0), ' ')", examples=["rpad('ab', 4)", "rpad('abc', 2)"]),
+    *[function(f"{name}(text, int, text) -> text",
+               both="CASE WHEN {2} = '' THEN left({0}, greatest({1}, 0)) ELSE " + name + "({0}, greatest({1}, 0), {2}) END",
+               examples=[f"{name}('ab', 5, 'xy')", f"{name}('abc', 2, 'x')", f"{name}('abc', 5, '')", f"{name}('é', 3, '😀')",
+                         f"{name}('a', -3, 'x')", f"{name}(NULL, 3, 'x')", f"{name}('a', 3, NULL)"])
+      for name in ("lpad", "rpad")],
+    function("split_part(text, text, int) -> text", duckdb=_split_part("duckdb"), spark=_split_part("spark"),
+             examples=["split_part('a,b,c', ',', 2)", "split_part('a,b', ',', 3)", "split_part('a,b', ',', -1)",
+                       "split_part('a,b', ',', 0)", "split_part('abc', '', 1)", "split_part('abc', '', 2)",
+                       "split_part('a.b', '.', 2)", "split_part(NULL, ',', 1)", "split_part('', ',', 1)"]),
+    function("ascii(text) -> int", duckdb="ascii({0})",
+             spark="CASE WHEN {0} = '' THEN 0 ELSE CAST(conv(hex(encode(substr({0}, 1, 1), 'UTF-32')), 16, 10) AS INT) END",
+             examples=["ascii('a')", "ascii('')", "ascii('é')", "ascii('😀')", "ascii(NULL)"]),
+    function("chr(int) -> text", duckdb=_chr("duckdb"), spark=_chr("spark"), examples=["chr(65)", "chr(0)", "chr(233)", "chr(-1)"]),
+    function("translate(text, text, text) -> text", both="translate({0}, {1}, {2})",
+             examples=["translate('abcabc', 'ab', 'x')", "translate('abc', '', 'x')", "translate('é😀', 'é', 'e')",
+                       "translate('aab', 'aa', 'xy')"]),
     function("md5(text) -> text", both="md5({0})", examples=["md5('abc')", "md5('é')", "md5(NULL)"]),
     function("||(text, astext) -> text", both="({0} || {1})", examples=["'a' || 1", "'a' || 1.50", "'a' || true"]),
     function("||(astext, text) -> text", both="({0} || {1})", examples=["1 || 'a'", "date '2020-01-02' || 'a'"]),

@@ -57,7 +57,7 @@ def refusal(tree: exp.Expression, kernel: Kernel) -> str | None:
 
 def _text(tree: exp.Expression, kernel: Kernel) -> str:
     renderer = QueryRenderer(kernel)
-    return renderer.query(tree) if isinstance(tree, _QUERIES) else renderer.scalars.scalar(tree)
+    return renderer.result(tree) if isinstance(tree, _QUERIES) else renderer.scalars.scalar(tree)
 
 
 __all__ = ["DUCKDB_SETTINGS", "KERNELS", "SPARK_SETTINGS", "Kernel", "data_error", "refusal", "render"]

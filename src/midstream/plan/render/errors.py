@@ -15,8 +15,11 @@ from midstream.errors import DataError
 from midstream.plan.functions.kernel_types import ERROR_MARK
 
 _OURS = re.compile(rf"{ERROR_MARK} ([0-9A-Z]{{5}}): (.*)", re.DOTALL)
+_NUMBER = r"['\"][+-]?[0-9.]+(?:[eE][+-]?[0-9]+)?['\"]"
 _KNOWN = [
-    (r"division by zero|DIVIDE_BY_ZERO|REMAINDER_BY_ZERO", "22012", "division by zero"),
+    (rf"Could not convert string {_NUMBER} to|The value {_NUMBER} of the type \"STRING\" cannot be cast|Failed to cast decimal value"
+     r"|Could not cast value", "22003", "value out of range"),
+    (r"[Dd]ivision by zero|DIVIDE_BY_ZERO|REMAINDER_BY_ZERO", "22012", "division by zero"),
     (r"Overflow in|out of range|ARITHMETIC_OVERFLOW|CAST_OVERFLOW|NUMERIC_VALUE_OUT_OF_RANGE|NUMERIC_OUT_OF_SUPPORTED_RANGE"
      r"|BINARY_ARITHMETIC_OVERFLOW", "22003", "value out of range"),
     (r"square root of a negative", "2201F", "cannot take square root of a negative number"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from midstream.plan.functions.kernel_types import kernel_type, quoted
 from midstream.plan.functions.model import Kernel
-from midstream.types import Type
+from midstream.types import INTERVAL, Type
 
 
 def render_constant(text: str, type: Type, kernel: Kernel) -> str:
@@ -37,9 +37,9 @@ def _interval(text: str, kernel: Kernel) -> str:
     months, days, microseconds = text.split()
     if kernel == "duckdb":
         return f"INTERVAL '{months} months {days} days {microseconds} microseconds'"
-    return (
-        f"named_struct('months', {months}, 'days', {days}, 'microseconds', CAST('{microseconds}' AS BIGINT))"
-    )
+    parts = f"named_struct('months', {months}, 'days', {days}, 'microseconds', CAST('{microseconds}' AS BIGINT))"
+    # The cast makes the fields nullable, so that a column can hold such a value beside NULL.
+    return f"CAST({parts} AS {kernel_type(INTERVAL, kernel)})"
 
 
 def render_null(type: Type, kernel: Kernel) -> str:

@@ -7,13 +7,29 @@ from sqlglot import exp
 from midstream.errors import InternalError
 from midstream.plan.functions.model import Kernel, KernelRefuses
 from midstream.plan.render.scalars import ScalarRenderer
-from midstream.plan.typing.nodes import type_of
+from midstream.plan.typing.nodes import Stored, type_of
+from midstream.plan.typing.queries import output_types, over_query
 
 
 class QueryRenderer:
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
         self.scalars = ScalarRenderer(kernel, self.query)
+
+    def result(self, node: exp.Expression) -> str:
+        """The outermost query, whose intervals leave the kernel as structs."""
+        if self.kernel == "duckdb" and any(type.name == "interval" for type in output_types(node)):
+            node = node.copy()
+            if not isinstance(node, exp.Select) or node.args.get("distinct"):
+                node = over_query(node)
+            node.set("expressions", [self._stored(output) for output in node.expressions])
+        return self.query(node)
+
+    def _stored(self, output: exp.Expression) -> exp.Expression:
+        if type_of(output).name != "interval":
+            return output
+        inner = output.this if isinstance(output, exp.Alias) else output
+        return exp.Alias(this=Stored(this=inner), alias=exp.to_identifier(output.alias_or_name, quoted=True))
 
     def query(self, node: exp.Expression) -> str:
         body = self._body(node)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 
 from sqlglot import exp
@@ -12,10 +11,10 @@ from midstream.plan.functions import FUNCTIONS
 from midstream.plan.functions.casts import cast_text
 from midstream.plan.functions.kernel_types import kernel_type, raise_error
 from midstream.plan.functions.model import Kernel, KernelRefuses, Operand, Refusal, Template, expand
-from midstream.plan.functions.numbers import exact_quotient
+from midstream.plan.render.aggregates import AggregateRenderer
 from midstream.plan.render.literals import render_constant, render_null
-from midstream.plan.typing.nodes import AggregateCall, Call, Convert, Raw, type_of
-from midstream.types import NUMERIC, Type
+from midstream.plan.typing.nodes import AggregateCall, Call, Convert, Raw, Stored, type_of
+from midstream.types import Type
 
 
 class ScalarRenderer:
@@ -24,6 +23,7 @@ class ScalarRenderer:
     def __init__(self, kernel: Kernel, query: Callable[[exp.Expression], str]) -> None:
         self.kernel: Kernel = kernel
         self.query = query
+        self.aggregates = AggregateRenderer(kernel, self.scalar)
 
     def name(self, identifier: str) -> str:
         if self.kernel == "duckdb":
@@ -66,17 +66,22 @@ class ScalarRenderer:
             case exp.Array():
                 return self._array(node)
             case AggregateCall():
-                return self.aggregate(node, "")
+                return self.aggregates.aggregate(node, "")
             case exp.Window():
-                return self.aggregate(node.this, self._over(node))
+                return self.aggregates.aggregate(node.this, self._over(node))
             case exp.Tuple():
                 return "(" + ", ".join(self.scalar(part) for part in node.expressions) + ")"
             case Raw():
                 return self._raw_interval(node)
+            case Stored():
+                return self._stored_interval(node)
             case exp.Binary():
                 return self._quantified(node)
             case _:
                 raise InternalError(f"a {type(node).__name__} cannot be rendered")
+
+    def order(self, order: exp.Expression) -> str:
+        return self.aggregates.order(order)
 
     def operand(self, node: exp.Expression) -> Operand:
         literal = str(node.this) if isinstance(node, exp.Literal) else None
@@ -93,6 +98,15 @@ class ScalarRenderer:
             return text
         parts = (f"to_months({text}.months)", f"to_days({text}.days)", f"to_microseconds({text}.microseconds)")
         return f"({' + '.join(parts)})"
+
+    def _stored_interval(self, node: exp.Expression) -> str:
+        text = self.scalar(node.this)
+        months = f"CAST(datepart('year', {text}) * 12 + datepart('month', {text}) AS INTEGER)"
+        hours = f"(datepart('hour', {text}) * 3600 + datepart('minute', {text}) * 60) * 1000000"
+        micro = f"CAST({hours} + datepart('microsecond', {text}) AS BIGINT)"
+        days = f"CAST(datepart('day', {text}) AS INTEGER)"
+        packed = f"struct_pack(months := {months}, days := {days}, microseconds := {micro})"
+        return f"CASE WHEN {text} IS NOT NULL THEN {packed} END"
 
     def _connector(self, node: exp.Expression) -> str:
         word = " AND " if isinstance(node, exp.And) else " OR "
@@ -155,65 +169,6 @@ class ScalarRenderer:
         too_long = f"length(rtrim({value.text})) > {to.precision}"
         return f"CASE WHEN {too_long} THEN {failure} ELSE {kept} END"
 
-    # --- aggregates ------------------------------------------------------------------------------
-
-    def aggregate(self, node: exp.Expression, over: str) -> str:
-        if node.this == "grouping":
-            return self._grouping(node)
-        template = self._template(node)
-        if not isinstance(template, str):
-            return expand(template, [self.operand(a) for a in node.expressions], type_of(node))
-        return re.sub(r"\{([a-z_]+)(?::([a-z_0-9]+))?\}", lambda m: self._part(m, node, over), template)
-
-    def _part(self, match: re.Match[str], node: exp.Expression, over: str) -> str:
-        match match[1]:
-            case "agg":
-                return self.kernel_aggregate(match[2], node, over)
-            case "type":
-                return kernel_type(type_of(node), self.kernel)
-            case "star":
-                return f"count(*){self._filter(node)}{over}"
-            case "average":
-                return self._exact_average(node, over)
-            case "list":
-                raise KernelRefuses("Spark's array_agg drops NULLs")
-            case word:
-                raise InternalError(f"unknown part {word} of a template")
-
-    def kernel_aggregate(self, name: str, node: exp.Expression, over: str) -> str:
-        arguments = ", ".join(self.scalar(argument) for argument in node.expressions)
-        distinct = "DISTINCT " if node.args.get("distinct") else ""
-        order = f" {self.order(node.args['order'])}" if node.args.get("order") else ""
-        return f"{name}({distinct}{arguments}{order}){self._filter(node)}{over}"
-
-    def _filter(self, node: exp.Expression) -> str:
-        condition = node.args.get("filter")
-        return f" FILTER (WHERE {self.scalar(condition)})" if condition is not None else ""
-
-    def _exact_average(self, node: exp.Expression, over: str) -> str:
-        value = type_of(node.expressions[0])
-        total = Operand(self.kernel_aggregate("sum", node, over), NUMERIC(min(38, (value.precision or 0) + 10), value.scale or 0))
-        count = self.kernel_aggregate("count", node, over)
-        quotient = exact_quotient(total, Operand(f"CAST({count} AS DECIMAL(19, 0))", NUMERIC(19, 0)), type_of(node))
-        return f"CASE WHEN {count} > 0 THEN {quotient} END"
-
-    def _grouping(self, node: exp.Expression) -> str:
-        keys = [self.scalar(key) for key in node.expressions]
-        if self.kernel == "duckdb":
-            return f"CAST(GROUPING({', '.join(keys)}) AS INTEGER)"
-        bits = [f"grouping({key}) * {2 ** (len(keys) - 1 - i)}" for i, key in enumerate(keys)]
-        return f"CAST({' + '.join(bits)} AS INT)"
-
-    def order(self, order: exp.Expression) -> str:
-        return "ORDER BY " + ", ".join(self._ordered(part) for part in order.expressions)
-
-    def _ordered(self, node: exp.Expression) -> str:
-        direction = "DESC" if node.args.get("desc") else "ASC"
-        nulls = "FIRST" if node.args.get("nulls_first") else "LAST"
-        if type_of(node.this).name == "interval" and self.kernel == "spark":
-            raise KernelRefuses("Spark does not sort intervals")
-        return f"{self.scalar(node.this)} {direction} NULLS {nulls}"
-
     # --- windows ---------------------------------------------------------------------------------
 
     def _over(self, node: exp.Window) -> str:
@@ -222,6 +177,8 @@ class ScalarRenderer:
             parts.append("PARTITION BY " + ", ".join(self.scalar(part) for part in node.args["partition_by"]))
         if node.args.get("order"):
             parts.append(self.order(node.args["order"]))
+        elif self.kernel == "spark" and FUNCTIONS[node.this.this].shape == "window":
+            parts.append("ORDER BY 1")  # Spark wants an order; one in which all rows are peers is none.
         if node.args.get("spec"):
             parts.append(self._frame(node.args["spec"]))
         return f" OVER ({' '.join(parts)})"

@@ -31,6 +31,7 @@ _KEPT_ARGUMENTS: dict[type[exp.Expression], tuple[str, ...]] = {
     exp.Initcap: ("this",),
     exp.StrPosition: ("this", "substr"),
     exp.Chr: ("expressions",),
+    exp.ArrayPrepend: ("expression", "this"),
     exp.RegexpLike: ("this", "expression"),
     exp.RegexpReplace: ("this", "expression", "replacement", "modifiers"),
 }
@@ -48,9 +49,9 @@ def canonical_call(node: exp.Expression) -> tuple[str, Arguments] | None:
     if isinstance(node, exp.Pad):
         return _pad(node)
     if isinstance(node, exp.Extract):
-        return "extract", [exp.Literal.string(node.this.name.lower()), node.expression]
+        return f"extract {node.this.name.lower()}", [node.expression]
     if isinstance(node, exp.TimestampTrunc):
-        return "date_trunc", [exp.Literal.string(node.args["unit"].name.lower()), node.this]
+        return f"date_trunc {node.args['unit'].name.lower()}", [node.this]
     if isinstance(node, exp.BitwiseNot):
         return "~", [node.this]
     if isinstance(node, exp.Neg):

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from midstream.errors import DataError, Position, Unsupported
 from midstream.plan.functions.casts import LONG_NAMES
-from midstream.types import BIGINT, INT, NUMERIC, Type
+from midstream.types import BIGINT, DOUBLE, INT, MAX_PRECISION, NUMERIC, Type
 
 _LIMITS = {"smallint": 2**15, "int": 2**31, "bigint": 2**63}
 _TRUE = ("true", "yes", "on", "1")
@@ -24,14 +24,21 @@ _FALSE = ("false", "no", "off", "0")
 
 
 def number_type(text: str) -> Type:
-    """The type of a number as it is written, sign included."""
+    """The type of a number as it is written, sign included; what no numeric holds is double precision."""
     if re.fullmatch(r"-?\d+", text):
         value = int(text)
         if -(2**31) <= value < 2**31:
             return INT
         if -(2**63) <= value < 2**63:
             return BIGINT
-    return numeric_type_of(Decimal(text))
+    value = Decimal(text)
+    return DOUBLE if _digits(value) > MAX_PRECISION else numeric_type_of(value)
+
+
+def _digits(value: Decimal) -> int:
+    _, digits, exponent = value.as_tuple()
+    assert isinstance(exponent, int)
+    return max(len(digits) + exponent, 0) + max(0, -exponent)
 
 
 def numeric_type_of(value: Decimal) -> Type:

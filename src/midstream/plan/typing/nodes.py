@@ -41,6 +41,12 @@ class Raw(exp.Expression):
     arg_types = {"this": True}
 
 
+class Stored(exp.Expression):
+    """An interval as the struct that files and results hold: the reverse of `Raw`."""
+
+    arg_types = {"this": True}
+
+
 def typed(node: Node, type: Type) -> Node:
     node.meta[_TYPE] = type
     return node

@@ -299,17 +299,21 @@ def _converted(node: exp.Expression, target: Type) -> exp.Expression:
 
 def _wrapped(query: exp.Expression, targets: Sequence[Type]) -> exp.Select:
     """SELECT CAST(q.a AS …) FROM (query) AS q: what DISTINCT and ORDER BY saw stays as it was."""
+    select = over_query(query)
+    outputs = [_converted(node, target) for node, target in zip(select.expressions, targets, strict=True)]
+    select.set("expressions", outputs)
+    return select
+
+
+def over_query(query: exp.Expression) -> exp.Select:
+    """SELECT q.a AS a, … FROM (query) AS q."""
+    source = exp.to_identifier("q", quoted=True)
     outputs = []
-    for column, target in zip(_outputs(query), targets, strict=True):
-        reference = exp.Column(this=exp.to_identifier(column.name, quoted=True), table=exp.to_identifier("q", quoted=True))
-        outputs.append(
-            typed(
-                exp.Alias(this=convert(typed(reference, column.type), target), alias=exp.to_identifier(column.name, quoted=True)),
-                target,
-            )
-        )
-    alias = exp.TableAlias(this=exp.to_identifier("q", quoted=True))
-    return exp.Select(expressions=outputs, from_=exp.From(this=exp.Subquery(this=query, alias=alias)))
+    for name, type in _outputs(query):
+        reference = exp.Column(this=exp.to_identifier(name, quoted=True), table=source.copy())
+        outputs.append(typed(exp.Alias(this=typed(reference, type), alias=exp.to_identifier(name, quoted=True)), type))
+    item = exp.Subquery(this=query, alias=exp.TableAlias(this=source))
+    return exp.Select(expressions=outputs, from_=exp.From(this=item))
 
 
 def _outputs(query: exp.Expression) -> list[OutputColumn]:

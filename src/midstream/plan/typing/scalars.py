@@ -110,7 +110,7 @@ def _literal(node: exp.Expression, scope: Scope) -> exp.Expression:
 
 def _number(text: str, node: exp.Expression) -> exp.Expression:
     type = number_type(text)
-    if type.name == "numeric":
+    if not type.is_integer:
         return convert(typed(exp.Literal.string(text), NULL), type)
     return constant(text, type)
 
@@ -303,6 +303,9 @@ def _quantified(name: str, node: exp.Expression, scope: Scope) -> exp.Expression
     is_any = isinstance(quantifier, exp.Any)
     if isinstance(operand, (exp.Subquery, exp.Select, exp.SetOperation)):
         return _quantified_query(name, is_any, node, operand, scope)
+    if isinstance(operand, exp.Array) and operand.expressions:
+        parts = [call(name, [infer(node.this.copy(), scope), infer(item, scope)], node) for item in operand.expressions]
+        return _any_of(parts) if is_any else _all_of(parts)
     value, array = infer(node.this, scope), infer(operand, scope)
     if is_unknown(array):
         array = convert(array, array_of(TEXT if is_unknown(value) else type_of(value)))
