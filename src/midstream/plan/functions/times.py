@@ -192,7 +192,7 @@ def _written(kernel: Kernel) -> Template:
             raise KernelRefuses("to_char knows YYYY, MM, DD, HH24, MI, SS and punctuation")
         if kernel == "duckdb":
             return f"strftime({moment.text}, {quoted(pattern.literal, kernel)})"
-        return f"date_format({moment.text}, {quoted(java.replace("|", ""), kernel)})"
+        return f"date_format({moment.text}, {quoted(java.replace('|', ''), kernel)})"
 
     return text
 
