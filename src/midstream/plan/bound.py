@@ -14,10 +14,11 @@ from sqlglot import exp
 from midstream.errors import InternalError, Unsupported
 from midstream.plan.context import Binding, SourceKind
 from midstream.plan.functions.model import KERNELS, Kernel
+from midstream.plan.limits import shape_refusal
 from midstream.plan.nodes import bare, named, place_of
 from midstream.plan.pruning import column_uses, prune
 from midstream.plan.render import refusal, render
-from midstream.plan.typing import cast_for_assignment, infer_types
+from midstream.plan.typing import cast_for_assignment
 from midstream.plan.typing.queries import infer_query
 from midstream.plan.typing.scopes import Scope
 from midstream.relations.table import ROW_ID, Column, Table
@@ -85,24 +86,25 @@ def infer(binding: Binding, tree: exp.Expression, keep_unknown: bool = False) ->
     With `keep_unknown`, an untyped literal in the select list stays so, for the column that it is assigned to."""
     binding.check_parameters()
     scans = {name: key.columns() for key, name in binding.scans.items()}
-    if not keep_unknown:
-        return infer_types(tree, scans)
-    infer_query(tree, Scope(scans), keep_unknown=True)
+    infer_query(tree, Scope(scans), keep_unknown)
     return tree
 
 
 def seal(binding: Binding, tree: exp.Expression, outputs: Sequence[Output]) -> BoundQuery:
     """A typed tree, whose result columns are called c0, c1, …, as a value."""
     prune(tree)
-    return BoundQuery(tuple(outputs), _scans(binding, tree), refusals_of(tree), tree)
+    scans = _scans(binding, tree)
+    return BoundQuery(tuple(outputs), scans, refusals_of(tree, scans), tree)
 
 
 def kernel_names(width: int) -> list[str]:
     return [f"c{i}" for i in range(width)]
 
 
-def refusals_of(tree: exp.Expression) -> dict[Kernel, str]:
-    found = {kernel: reason for kernel in KERNELS if (reason := refusal(tree, kernel)) is not None}
+def refusals_of(tree: exp.Expression, scans: Sequence[Scan] = ()) -> dict[Kernel, str]:
+    columns = [scan.columns for scan in scans]
+    reasons = {kernel: refusal(tree, kernel) or shape_refusal(tree, kernel, columns) for kernel in KERNELS}
+    found = {kernel: reason for kernel, reason in reasons.items() if reason is not None}
     if len(found) == len(KERNELS):
         raise Unsupported("no kernel can run this", detail=" ".join(found.values()), position=place_of(tree))
     return found

@@ -87,10 +87,11 @@ def _bind_clauses(
     binding: Binding, query: exp.Select, scope: Scope, from_: exp.From | None, joins: list[exp.Join]
 ) -> _Parts:
     bind = partial(_bind, binding, scope)
-    where = _condition(query.args.get("where"), bind, "WHERE")
+    own = {source.alias for source in scope.namespace.all_sources}
+    where = _condition(query.args.get("where"), bind, "WHERE", own)
     names, outputs = _bind_select_list(binding, query, scope)
     grouping = resolve_grouping(query.args.get("group"), names, outputs, scope, bind)
-    having = _condition(query.args.get("having"), bind, "HAVING")
+    having = _condition(query.args.get("having"), bind, "HAVING", own)
     keys = sort_keys(query.args.get("order"), names, outputs, bind)
     parts = _Parts(outputs, names, from_, joins, where, grouping, having, keys)
     parts.is_grouped = is_grouped(grouping, having, [*outputs, *(key.expression for key in keys)])
@@ -102,11 +103,15 @@ def _bind(binding: Binding, scope: Scope, node: exp.Expression) -> exp.Expressio
 
 
 def _condition(
-    clause: exp.Expression | None, bind: Callable[[exp.Expression], exp.Expression], word: str
+    clause: exp.Expression | None,
+    bind: Callable[[exp.Expression], exp.Expression],
+    word: str,
+    own_aliases: set[str],
 ) -> exp.Expression | None:
     if clause is None:
         return None
     condition = bind(clause.this)
+    refuse_outer_aggregates(condition, own_aliases)
     refuse_calls(condition, word, aggregates=word == "WHERE")
     return condition
 

@@ -26,9 +26,12 @@ from midstream.plan.context import CHANGE_COLUMNS, Binding, ScanKey
 from midstream.plan.expressions import bind_expression, refuse_outside
 from midstream.plan.nodes import (
     child,
+    derived,
     forget_places,
     is_query,
     name_of,
+    named,
+    outside_subqueries,
     place_of,
     quoted,
     table_alias,
@@ -270,11 +273,23 @@ def _bind_values(binding: Binding, node: exp.Values, outer: Scope) -> Item:
     name = name_of(alias.this) if alias is not None and alias.this else ""
     columns = source_columns(rename_columns([f"column{i + 1}" for i in range(len(rows[0]))], alias, name))
     kernel_alias = binding.fresh_alias(name or "values")
-    item = exp.Values(
-        expressions=[exp.Tuple(expressions=row) for row in bound],
-        alias=table_alias(kernel_alias, [c.kernel_name for c in columns]),
-    )
+    item = _values_item(bound, kernel_alias, [c.kernel_name for c in columns])
     return item, Namespace.of(Source(name, kernel_alias, columns, place=place_of(alias or node)))
+
+
+def _values_item(rows: list[list[exp.Expression]], alias: str, names: Sequence[str]) -> exp.Expression:
+    """VALUES, or a UNION ALL where a value comes from a query around: Spark takes only constants in VALUES."""
+    cells = [cell for row in rows for cell in row]
+    if not any(isinstance(node, exp.Column) or is_query(node) for cell in cells for node in outside_subqueries(cell)):
+        return exp.Values(expressions=[exp.Tuple(expressions=row) for row in rows], alias=table_alias(alias, names))
+    union: exp.Expression = _row_select(rows[0], names)
+    for row in rows[1:]:
+        union = exp.Union(this=union, expression=_row_select(row, names), distinct=False)
+    return derived(union, alias)
+
+
+def _row_select(row: Sequence[exp.Expression], names: Sequence[str]) -> exp.Select:
+    return exp.Select(expressions=[named(cell, name) for cell, name in zip(row, names, strict=True)])
 
 
 def _bind_cell(binding: Binding, cell: exp.Expression, outer: Scope) -> exp.Expression:

@@ -1,0 +1,88 @@
+"""What a kernel cannot run for the shape of a query, whatever functions it uses.
+
+Spark resolves a correlated column only in the query directly around, and its IN of a query gives false where
+SQL gives NULL, which shows everywhere but in a condition. DuckDB folds the case of names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from sqlglot import exp
+
+from midstream.plan.functions.model import Kernel
+
+_FROM = (exp.From, exp.Join)
+_QUERY_PARTS = (exp.Subquery, exp.SetOperation, exp.Paren)
+
+
+def shape_refusal(tree: exp.Expression, kernel: Kernel, columns: Sequence[Sequence[str]]) -> str | None:
+    """Why a kernel cannot run a bound tree over scans with these columns; None: its shape is fine."""
+    if kernel == "spark":
+        return _reaches_too_far(tree) or _in_outside_condition(tree)
+    return next(filter(None, map(_same_but_for_case, columns)), None)
+
+
+def _same_but_for_case(columns: Sequence[str]) -> str | None:
+    seen: dict[str, str] = {}
+    for column in columns:
+        other = seen.setdefault(column.lower(), column)
+        if other != column:
+            return f'DuckDB cannot tell the columns "{other}" and "{column}" apart'
+    return None
+
+
+# --- correlation ---------------------------------------------------------------------------------
+
+
+def _reaches_too_far(tree: exp.Expression) -> str | None:
+    owners = dict(_source_owners(tree))
+    for column in tree.find_all(exp.Column):
+        owner = owners.get(column.table)
+        if owner is not None and _levels_between(column, owner) > 1:
+            return "Spark sees only the query directly around a subquery, not those further out"
+    return None
+
+
+def _source_owners(tree: exp.Expression) -> Iterator[tuple[str, exp.Expr]]:
+    """Each source's alias, and the SELECT whose FROM clause has it."""
+    for node in tree.find_all(exp.Table, exp.Subquery, exp.Values, exp.Unnest, exp.Lateral):
+        select = node.find_ancestor(exp.Select)
+        if node.alias and select is not None:
+            yield node.alias, select
+
+
+def _levels_between(column: exp.Expr, owner: exp.Expr) -> int:
+    """How many subqueries lie between a column and the query that it belongs to; derived tables do not count."""
+    levels, query = 0, column.find_ancestor(exp.Select)
+    while query is not None and query is not owner:
+        levels += not _is_derived(query)
+        query = query.find_ancestor(exp.Select)
+    return levels
+
+
+def _is_derived(query: exp.Expr) -> bool:
+    holder = query.parent
+    while isinstance(holder, _QUERY_PARTS):
+        holder = holder.parent
+    return isinstance(holder, _FROM)
+
+
+# --- IN ------------------------------------------------------------------------------------------
+
+
+def _in_outside_condition(tree: exp.Expression) -> str | None:
+    for node in tree.find_all(exp.In):
+        if node.args.get("query") is not None and not _is_condition(node):
+            return "Spark's IN of a query is false where it should be NULL"
+    return None
+
+
+def _is_condition(node: exp.Expr) -> bool:
+    """Whether NULL and false make no difference: under AND, OR and at most one NOT, straight below WHERE or ON.
+    Spark's join for NOT IN knows NULLs, but only as a filter of its own."""
+    negated = isinstance(node.parent, exp.Not)
+    parent = node.parent.parent if negated and node.parent is not None else node.parent
+    while isinstance(parent, exp.Paren | exp.And) or (isinstance(parent, exp.Or) and not negated):
+        parent = parent.parent
+    return isinstance(parent, exp.Where | exp.Having) or (isinstance(parent, exp.Join) and not negated)
