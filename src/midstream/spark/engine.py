@@ -137,9 +137,7 @@ class SparkEngine:
 
     def _start(self) -> None:
         try:
-            lease = start_session(
-                master=self._master, given=self._given, resources=self._resources, work_folder=str(self._work)
-            )
+            lease = start_session(master=self._master, given=self._given, resources=self._resources)
         except BaseException as failure:  # noqa: BLE001
             self._lease.set_exception(from_spark(failure))
             return

@@ -4,17 +4,19 @@ A process has at most one SparkContext, so databases share the one that the firs
 with a session (settings, temporary views) of its own. A session that the user gave, or a context that was
 there before us, is never stopped.
 
-    lease = start_session(master=None, given=None, resources=resources, work_folder="shop.db/work")
+    lease = start_session(master=None, given=None, resources=resources)
     lease.spark.sql("SELECT 1"); lease.release()
 """
 
 from __future__ import annotations
 
+import atexit
 import logging
 import os
 import shutil
 import signal
 import sys
+import tempfile
 import threading
 import warnings
 from collections.abc import Iterator
@@ -42,9 +44,21 @@ class _Shared:
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     users: int = 0
+    folder: str | None = None
+    """Where Spark keeps what it spills and logs: the process's, since databases come and go."""
+
+    def new_folder(self) -> str:
+        self.remove_folder()
+        self.folder = tempfile.mkdtemp(prefix="midstream-spark-")
+        return self.folder
+
+    def remove_folder(self) -> None:
+        if self.folder is not None:
+            shutil.rmtree(self.folder, ignore_errors=True)
 
 
 _shared = _Shared()
+atexit.register(_shared.remove_folder)
 
 
 @dataclass
@@ -65,16 +79,16 @@ class Lease:
                 _stop_context(self.spark)
 
 
-def start_session(*, master: str | None, given: SparkSession | None, resources: Resources, work_folder: str) -> Lease:
+def start_session(*, master: str | None, given: SparkSession | None, resources: Resources) -> Lease:
     """A session for one engine: on the one that is given, on a cluster, or on this machine's cores."""
     _quieten_pyspark()
     if given is not None:
         return Lease(_with_settings(_classic(given).newSession(), session_settings(resources)), owns_context=False)
     with _shared.lock:
-        return _lease_of_context(master or local_master(resources.cores), resources, work_folder)
+        return _lease_of_context(master or local_master(resources.cores), resources)
 
 
-def _lease_of_context(master: str, resources: Resources, work_folder: str) -> Lease:
+def _lease_of_context(master: str, resources: Resources) -> Lease:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
@@ -82,9 +96,7 @@ def _lease_of_context(master: str, resources: Resources, work_folder: str) -> Le
     running = SparkContext._active_spark_context
     if running is not None:
         _check_same_cluster(running, master)
-    spark = (
-        SparkSession.builder.getOrCreate() if running is not None else _start_context(master, resources, work_folder)
-    )
+    spark = SparkSession.builder.getOrCreate() if running is not None else _start_context(master, resources)
     own = _with_settings(spark.newSession(), session_settings(resources))
     if running is not None and _shared.users == 0:
         return Lease(own, owns_context=False)
@@ -163,14 +175,14 @@ def _context_settings(master: str, resources: Resources, work_folder: str) -> di
     return settings
 
 
-def _start_context(master: str, resources: Resources, work_folder: str) -> SparkSession:
+def _start_context(master: str, resources: Resources) -> SparkSession:
     from pyspark import SparkConf, SparkContext
     from pyspark.java_gateway import launch_gateway
     from pyspark.sql import SparkSession
 
     require_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    Path(work_folder).mkdir(parents=True, exist_ok=True)
+    work_folder = _shared.new_folder()
     conf = SparkConf(loadDefaults=False)
     conf.setAll(list(_context_settings(master, resources, work_folder).items()))
     with _own_interrupts(), open(Path(work_folder) / SPARK_LOG, "ab") as log:
