@@ -6,7 +6,7 @@ import difflib
 import time
 
 from midstream.errors import UndefinedName, Unsupported
-from midstream.plan import BindContext, bind_delete, bind_insert, bind_merge, bind_query, bind_update
+from midstream.plan import BindContext, BoundQuery, bind_delete, bind_insert, bind_merge, bind_query, bind_update
 from midstream.plan.explain import explain_query
 from midstream.relations.catalog import CatalogState
 from midstream.relations.table import CheckConstraint, ForeignKey, Key, Table, TableConstraint
@@ -18,11 +18,13 @@ from midstream.serving.result import Result, Row
 from midstream.serving.session import Session
 from midstream.sql import parse_query
 from midstream.sql.statements import (
+    CreateTableAs,
     CreateView,
     Delete,
     Describe,
     Explain,
     InsertQuery,
+    InsertValues,
     Merge,
     Name,
     Select,
@@ -159,6 +161,8 @@ def explain(session: Session, statement: Explain, context: BindContext) -> Resul
         schema = StateSchema(session.store.catalog, picture.state)
         if isinstance(target, str):
             target = _view_query(schema, target)
+        if isinstance(target, InsertValues):
+            return _explain_values(schema, target, statement.analyze)
         bound = _bound(target, schema, context)
         choice, sources = query.prepare(session.store, picture, bound, session.settings)
         lines = list(explain_query(bound, choice.kernel, choice.reason, sources.inputs))
@@ -171,8 +175,30 @@ def explain(session: Session, statement: Explain, context: BindContext) -> Resul
             seconds = time.perf_counter() - started
             lines.append(f"Ran in {seconds * 1000:,.0f} ms, {table.num_rows:,} rows.")
         elif statement.analyze:
-            raise Unsupported("EXPLAIN (ANALYZE) takes a SELECT", hint="EXPLAIN without ANALYZE takes any statement.")
+            raise _only_select()
     return Result.of_lines("plan", lines, status="EXPLAIN", scn=picture.state.scn)
+
+
+def _explain_values(schema: StateSchema, statement: InsertValues, analyze: bool) -> Result:
+    table = _table(schema, statement.table)
+    if analyze:
+        raise _only_select()
+    lines = [
+        f'Insert of {len(statement.rows):,} literal rows into table "{table.name}": no job.',
+        "The driver reads the values, checks the rows, and looks the keys up while that is little to read.",
+    ]
+    return Result.of_lines("plan", lines, status="EXPLAIN", scn=schema.state.scn)
+
+
+def _only_select() -> Unsupported:
+    return Unsupported("EXPLAIN (ANALYZE) takes a SELECT", hint="EXPLAIN without ANALYZE takes any statement.")
+
+
+def _table(schema: StateSchema, name: str) -> Table:
+    table = schema.relation(name)
+    if not isinstance(table, Table):
+        raise UndefinedName(f'table "{name}" does not exist', hint=did_you_mean(name, schema.state))
+    return table
 
 
 def _view_query(schema: StateSchema, name: str) -> Select:
@@ -182,15 +208,17 @@ def _view_query(schema: StateSchema, name: str) -> Select:
     return Select(parse_query(relation.query))
 
 
-def _bound(target: Statement, schema: StateSchema, context: BindContext):  # type: ignore[no-untyped-def]
+def _bound(target: Statement, schema: StateSchema, context: BindContext) -> BoundQuery:
     match target:
-        case Select(query=text) | CreateView(query=text):
+        case Select(query=text) | CreateView(query=text) | CreateTableAs(query=text):
             return bind_query(text, schema, context)
-        case InsertQuery(table=name) | Update(table=name) | Delete(table=name) | Merge(table=name):
-            table = schema.relation(name)
-            if not isinstance(table, Table):
-                raise UndefinedName(f'table "{name}" does not exist', hint=did_you_mean(name, schema.state))
-            binders = {InsertQuery: bind_insert, Update: bind_update, Delete: bind_delete, Merge: bind_merge}
-            return binders[type(target)](target, table, schema, context)  # type: ignore[operator]
+        case InsertQuery(table=name):
+            return bind_insert(target, _table(schema, name), schema, context)
+        case Update(table=name):
+            return bind_update(target, _table(schema, name), schema, context)
+        case Delete(table=name):
+            return bind_delete(target, _table(schema, name), schema, context)
+        case Merge(table=name):
+            return bind_merge(target, _table(schema, name), schema, context)
         case _:
             raise Unsupported("EXPLAIN cannot explain this statement", hint="It takes queries, DML and CREATE VIEW.")
