@@ -63,6 +63,8 @@ class CsvRules:
 
     def split(self, record: bytes) -> tuple[str | None, ...]:
         """The fields of one record without the end of its line."""
+        if self.quote.encode() not in record:
+            return tuple(None if text == self.null else text for text in record.decode("utf-8").split(self.delimiter))
         fields: list[str | None] = []
         position = 0
         while True:

@@ -16,6 +16,7 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
+from json.encoder import encode_basestring
 from typing import Any, BinaryIO, cast
 
 import pyarrow as pa
@@ -177,7 +178,22 @@ def texts_of(column: pa.ChunkedArray, type: Type) -> pa.Array:
         return array.cast(pa.string())
     if type.name == "boolean":
         return pc.if_else(array, "t", "f")
+    if type.name in ("timestamp", "timestamptz"):
+        return _moment_texts(array, type)
+    if type.name == "numeric" and (type.scale or 0) <= _LARGEST_PLAIN_SCALE:
+        return array.cast(pa.string())
     return pa.array([None if v is None else print_value(type, v) for v in array.to_pylist()], pa.string())
+
+
+_LARGEST_PLAIN_SCALE = 6
+"""Arrow prints smaller decimals with an exponent."""
+
+
+def _moment_texts(array: pa.Array, type: Type) -> pa.Array:
+    microseconds = array.cast(pa.timestamp("us", array.type.tz), safe=False).cast(pa.int64())
+    texts = microseconds.cast(pa.timestamp("us")).cast(pa.string())
+    texts = pc.replace_substring_regex(texts, r"\.?0+$", "")
+    return pc.binary_join_element_wise(texts, "+00", "") if type.name == "timestamptz" else texts
 
 
 # --- JSON ------------------------------------------------------------------------------------------
@@ -191,13 +207,28 @@ def _write_json(file: BinaryIO, batches: Iterable[pa.Table], types: Sequence[Typ
         _check_different(written)
         keys = [json.dumps(name, ensure_ascii=False) + ":" for name in written]
         columns = [
-            [key + _json_value(v, t) for v in column.to_pylist()]
-            for key, column, t in zip(keys, batch.columns, types, strict=True)
+            [key + text for text in _json_texts(column, type)]
+            for key, column, type in zip(keys, batch.columns, types, strict=True)
         ]
         lines = ("{" + ",".join(fields) + "}\n" for fields in zip(*columns, strict=True))
         file.write("".join(lines).encode())
         rows += batch.num_rows
     return rows
+
+
+def _json_texts(column: pa.ChunkedArray, type: Type) -> list[str]:
+    if type.is_integer or type.name == "numeric":
+        return cast("list[str]", pc.fill_null(texts_of(column, type), "null").to_pylist())
+    if type.is_text:
+        return ["null" if text is None else encode_basestring(text) for text in column.to_pylist()]
+    if type.is_time:
+        return ["null" if text is None else _json_moment(text, type) for text in texts_of(column, type).to_pylist()]
+    return [_json_value(value, type) for value in column.to_pylist()]
+
+
+def _json_moment(text: str, type: Type) -> str:
+    iso = text.replace(" ", "T")
+    return f'"{iso}:00"' if type.name == "timestamptz" else f'"{iso}"'
 
 
 def _json_value(value: Any, type: Type) -> str:
@@ -213,6 +244,5 @@ def _json_value(value: Any, type: Type) -> str:
     if isinstance(value, (int, Decimal)) or (isinstance(value, float) and math.isfinite(value)):
         return print_value(type, value)
     if isinstance(value, datetime):
-        text = print_value(type, value).replace(" ", "T")
-        return json.dumps(text.removesuffix("+00") + "+00:00" if type.name == "timestamptz" else text)
+        return _json_moment(print_value(type, value), type)
     return json.dumps(print_value(type, value), ensure_ascii=False)

@@ -27,7 +27,7 @@ from midstream.ingest.arrow_types import from_arrow
 from midstream.ingest.csv_records import CsvRules, check_structure, count_fields, header_of
 from midstream.ingest.faults import match_names, missing_column, with_detail
 from midstream.ingest.kernel_parquet import from_parquet
-from midstream.ingest.kernel_text import duckdb_type, from_json, from_text, quoted
+from midstream.ingest.kernel_text import DOCUMENT, KINDS, TEXTS, duckdb_type, from_json, from_text, json_paths, quoted
 from midstream.maintenance.engine import FileColumn, Files
 from midstream.relations.table import Column
 from midstream.types import JSON, TEXT, Type
@@ -43,8 +43,8 @@ _SUFFIXES: dict[str, Format] = {
     ".jsonl": "json",
 }
 _CSV_OPTIONS = ("header", "delimiter", "null", "quote", "escape")
-DOCUMENT = "document"
-"""What the SQL text calls the whole JSON object of a row."""
+KEYS = "keys"
+"""What the SQL text calls the names in a JSON object."""
 
 
 @dataclass(frozen=True)
@@ -327,15 +327,31 @@ def select_for(
 
     `defaults` are the kernel's expressions for columns that the files lack."""
     types = {column.name: column.type for column in files.columns}
-    selected = [f"{_expression(c, files, types, defaults or {})} AS {_name(c.name)}" for c in columns]
-    where = f" WHERE {_only_known_keys(columns)}" if files.format == "json" else ""
-    return f"SELECT {', '.join(selected)} FROM {_name(name)}{where}"
+    selected = ", ".join(
+        f"{_expression(place, column, files, types, defaults or {})} AS {_name(column.name)}"
+        for place, column in enumerate(columns, 1)
+    )
+    if files.format == "json":
+        return f"SELECT {selected} FROM ({_taken_apart(columns, name)}) WHERE {_only_known_keys(columns)}"
+    return f"SELECT {selected} FROM {_name(name)}"
 
 
-def _expression(column: Column, files: Files, types: Mapping[str, Type], defaults: Mapping[str, str]) -> str:
+def _taken_apart(columns: Sequence[Column], name: str) -> str:
+    """Each document with the texts of its keys: it is parsed a few times, not once for every use of a key."""
+    paths = json_paths([column.name for column in columns])
+    document = _name(DOCUMENT)
+    return (
+        f"SELECT {document}, json_extract_string({document}, {paths}) AS {_name(TEXTS)}, "
+        f"json_type({document}, {paths}) AS {_name(KINDS)}, json_keys({document}) AS {_name(KEYS)} FROM {_name(name)}"
+    )
+
+
+def _expression(
+    place: int, column: Column, files: Files, types: Mapping[str, Type], defaults: Mapping[str, str]
+) -> str:
     default = _default(column, defaults)
     if files.format == "json":
-        return _json_expression(column, default)
+        return _json_expression(place, column, default)
     if column.name not in types:
         return default
     if files.format == "csv":
@@ -343,11 +359,11 @@ def _expression(column: Column, files: Files, types: Mapping[str, Type], default
     return from_parquet(_name(column.name), types[column.name], column.type, column.name)
 
 
-def _json_expression(column: Column, default: str) -> str:
-    value = from_json(_name(DOCUMENT), column.name, column.type)
+def _json_expression(place: int, column: Column, default: str) -> str:
+    value = from_json(place, column.name, column.type)
     if column.default is None:
         return value
-    has_key = f"list_contains(json_keys({_name(DOCUMENT)}), {quoted(column.name)})"
+    has_key = f"list_contains({_name(KEYS)}, {quoted(column.name)})"
     return f"CASE WHEN {has_key} THEN {value} ELSE {default} END"
 
 
@@ -361,13 +377,12 @@ def _default(column: Column, defaults: Mapping[str, str]) -> str:
 
 def _only_known_keys(columns: Sequence[Column]) -> str:
     """A condition that holds, or fails the task: an object with an unknown key, or with a key twice."""
-    keys = f"json_keys({_name(DOCUMENT)})"
-    known = ", ".join(quoted(column.name) for column in columns)
-    unknown = f"len(list_filter({keys}, lambda key: NOT list_contains([{known}], key))) > 0"
+    keys = _name(KEYS)
+    known = "[" + ", ".join(quoted(column.name) for column in columns) + "]"
     twice = f"len(list_distinct({keys})) < len({keys})"
     not_object = f"json_type({_name(DOCUMENT)}) <> 'OBJECT'"
-    failure = f"error('[22P04] not a row of the table: ' || CAST({_name(DOCUMENT)} AS VARCHAR))"
-    return f"CASE WHEN {not_object} OR {unknown} OR {twice} THEN {failure} ELSE true END"
+    failure = f"error('not a row of the table: ' || CAST({_name(DOCUMENT)} AS VARCHAR))"
+    return f"CASE WHEN {not_object} OR NOT list_has_all({known}, {keys}) OR {twice} THEN {failure} ELSE true END"
 
 
 def _name(name: str) -> str:

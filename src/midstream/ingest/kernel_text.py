@@ -11,6 +11,7 @@ for the bad line (`is_readable`), so that both always agree on what a bad value 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import cast
 
 from midstream.errors import DataError, Unsupported
@@ -47,6 +48,17 @@ FORMS = {
     "array": r'\{(?: *(?:"(?:[^"\\]|\\.)*"|[^{}",\\ ](?:[^{}",\\]*[^{}",\\ ])?) *(?:,|\}))+|\{ *\}',
 }
 """What a text must match, but for spaces around it, to be read from a file."""
+
+_CLOCK_OF_A_DAY = r"(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]{1,6})?"
+_PLAIN = {
+    "integer": r"-?[0-9]{1,18}",
+    "float": r"-?[0-9]{1,15}(?:\.[0-9]{1,15})?",
+    "numeric": r"-?[0-9]{1,20}(?:\.[0-9]{1,20})?",
+    "date": r"[12][0-9]{3}-[0-9]{2}-[0-9]{2}",
+    "timestamp": rf"[12][0-9]{{3}}-[0-9]{{2}}-[0-9]{{2}}[ T]{_CLOCK_OF_A_DAY}",
+    "timestamptz": rf"[12][0-9]{{3}}-[0-9]{{2}}-[0-9]{{2}}[ T]{_CLOCK_OF_A_DAY}[+-](?:0[0-9]|1[0-5])",
+}
+"""The part of each form that the kernel's own cast reads as PostgreSQL does: nearly all texts, and cheap."""
 
 _DUCKDB_TYPES = {
     "smallint": "SMALLINT",
@@ -122,9 +134,15 @@ def from_text(text: str, type: Type) -> str:
     body = _READERS[family](stripped, type) if family in _READERS else f"CAST({stripped} AS {duckdb_type(type)})"
     form = quoted("(?s)" + FORMS[family])
     return (
-        f"CASE WHEN {text} IS NULL THEN NULL WHEN regexp_full_match({stripped}, {form}) "
+        f"CASE WHEN {text} IS NULL THEN NULL {_plainly(text, type, family)}WHEN regexp_full_match({stripped}, {form}) "
         f"THEN {body} ELSE {_fail(text, type)} END"
     )
+
+
+def _plainly(text: str, type: Type, family: str) -> str:
+    if family not in _PLAIN:
+        return ""
+    return f"WHEN regexp_full_match({text}, {quoted(_PLAIN[family])}) THEN CAST({text} AS {duckdb_type(type)}) "
 
 
 def _fail(text: str, type: Type) -> str:
@@ -281,57 +299,62 @@ _READERS = {
 
 # --- from a JSON object ----------------------------------------------------------------------------
 
+DOCUMENT, TEXTS, KINDS = "document", "texts", "kinds"
+"""The columns that `from_json` reads: the object, the texts of its keys and their JSON types, as lists."""
 
-def from_json(document: str, key: str, type: Type) -> str:
-    """SQL that reads one key of a JSON object as the type; a missing key and null are NULL."""
-    path = quoted('$."' + key.replace("\\", "\\\\").replace('"', '\\"') + '"')
-    value = f"json_extract({document}, {path})"
-    is_null = f"{value} IS NULL OR json_type({value}) = 'NULL'"
+
+def json_paths(keys: Sequence[str]) -> str:
+    return "[" + ", ".join(_path(key) for key in keys) + "]"
+
+
+def _path(key: str) -> str:
+    return quoted('$."' + key.replace("\\", "\\\\").replace('"', '\\"') + '"')
+
+
+def from_json(place: int, key: str, type: Type) -> str:
+    """SQL that reads the key in a place (from 1) as the type; a missing key and null are NULL."""
+    text, kind = f'"{TEXTS}"[{place}]', f'"{KINDS}"[{place}]'
+    is_null = f"{text} IS NULL OR {kind} = 'NULL'"
     if type.name == "json":
-        return f"CASE WHEN {is_null} THEN NULL {_refuse_lost_digits(document, value)} ELSE CAST({value} AS VARCHAR) END"
+        value = f'CAST(json_extract("{DOCUMENT}", {_path(key)}) AS VARCHAR)'
+        return f"CASE WHEN {is_null} THEN NULL {_refuse_lost_digits(value)} ELSE {value} END"
     if type.element is not None:
-        return _json_list(document, value, is_null, type)
-    text = f"({document} ->> {path})"
+        return _json_list(text, kind, is_null, type)
     if type.is_text or type.name == "numeric":
-        text = _with_all_digits(document, key, value, text)
+        text = _with_all_digits(key, text, kind)
     return from_text(text, type)
 
 
-def _json_list(document: str, value: str, is_null: str, type: Type) -> str:
+def _json_list(text: str, kind: str, is_null: str, type: Type) -> str:
     element = cast(Type, type.element)
     if element.element is not None:
         raise Unsupported(
             f"a column of type {type} cannot be read from a text file", hint="Load it from Parquet or with db.insert."
         )
     read = from_text("(item ->> '$')", element) if element.name != "json" else "CAST(item AS VARCHAR)"
-    items = f"list_transform(CAST({value} AS JSON[]), lambda item: {read})"
-    failure = _fail(f"CAST({value} AS VARCHAR)", type)
+    items = f"list_transform(CAST(CAST({text} AS JSON) AS JSON[]), lambda item: {read})"
     return (
-        f"CASE WHEN {is_null} THEN NULL {_refuse_lost_digits(document, value)} "
-        f"WHEN json_type({value}) = 'ARRAY' THEN {items} ELSE {failure} END"
+        f"CASE WHEN {is_null} THEN NULL {_refuse_lost_digits(text)} "
+        f"WHEN {kind} = 'ARRAY' THEN {items} ELSE {_fail(text, type)} END"
     )
 
 
 # The kernel reads a JSON number with a fraction as a double, which has 15 sure digits.
 _LONG_FRACTION = "|".join(rf"[0-9]{{{whole}}}\.[0-9]{{{max(16 - whole, 1)},}}" for whole in range(1, 17))
-_LOST = "error('[22003] a JSON number has more digits than can be read: ' || {document})"
+_LOST = f"error('a JSON number has more digits than can be read: ' || CAST(\"{DOCUMENT}\" AS VARCHAR))"
 
 
-def _with_all_digits(document: str, key: str, value: str, text: str) -> str:
+def _with_all_digits(key: str, text: str, kind: str) -> str:
     """The text of a value; of a number with a fraction, as it is written in the document."""
     pattern = quoted(rf'"{re.escape(key)}"\s*:\s*(-?[0-9][0-9.eE+-]*)')
-    written = f"regexp_extract_all({document}, {pattern}, 1)"
-    lost = _LOST.format(document=document)
-    return (
-        f"(CASE WHEN json_type({value}) = 'DOUBLE' THEN "
-        f"CASE WHEN len({written}) = 1 THEN {written}[1] ELSE {lost} END ELSE {text} END)"
-    )
+    written = f'regexp_extract_all("{DOCUMENT}", {pattern}, 1)'
+    exact = f"CASE WHEN len({written}) = 1 THEN {written}[1] ELSE {_LOST} END"
+    return f"(CASE WHEN {kind} = 'DOUBLE' THEN {exact} ELSE {text} END)"
 
 
-def _refuse_lost_digits(document: str, value: str) -> str:
+def _refuse_lost_digits(value: str) -> str:
     """A WHEN that fails if the value is not found in the document as the kernel prints it."""
     compact = "regexp_replace({0}, '[ \\t\\r\\n]', '', 'g')"
-    printed = compact.format(f"CAST({value} AS VARCHAR)")
-    is_same = f"contains({compact.format(f'CAST({document} AS VARCHAR)')}, {printed})"
-    lost = _LOST.format(document=document)
-    return f"WHEN regexp_matches({printed}, {quoted(_LONG_FRACTION)}) AND NOT {is_same} THEN {lost}"
+    document = compact.format(f'CAST("{DOCUMENT}" AS VARCHAR)')
+    is_same = f"contains({document}, {compact.format(value)})"
+    return f"WHEN regexp_matches({value}, {quoted(_LONG_FRACTION)}) AND NOT {is_same} THEN {_LOST}"

@@ -56,6 +56,8 @@ def print_float(value: float, *, single: bool = False) -> str:
     if math.isinf(value):
         return "Infinity" if value > 0 else "-Infinity"
     digits = _shortest_single(value) if single else repr(value)
+    if "e" not in digits and not single and abs(value) < 1e15:
+        return digits.removesuffix(".0")
     sign, mantissa, exponent = _take_apart(digits)
     if mantissa == "0":
         return sign + "0"
