@@ -37,6 +37,10 @@ _EARLIEST, _LATEST = -62135596800 * 10**6, 253402300800 * 10**6
 """The years 1 to 9999, in microseconds since 1970."""
 
 
+_LARGEST_AT_ONCE = 1 << 30
+"""More is converted in parts: an array of texts has room for 2 GiB."""
+
+
 def conform(
     rows: Any,
     columns: Sequence[Column],
@@ -52,11 +56,26 @@ def conform(
     table = _as_table(rows)
     places = _places(table, columns, relation, by_name)
     _check_missing(columns, places, defaults or {}, relation, table.num_rows)
+    parts = -(-table.nbytes // _LARGEST_AT_ONCE) or 1
+    size = -(-table.num_rows // parts) or 1
+    converted = [
+        _convert_part(table.slice(start, size), columns, places, defaults or {}, relation, first_row + start)
+        for start in range(0, max(table.num_rows, 1), size)
+    ]
+    return pa.concat_tables(converted)
 
+
+def _convert_part(
+    table: pa.Table,
+    columns: Sequence[Column],
+    places: Mapping[str, int],
+    defaults: Mapping[str, object],
+    relation: str,
+    first_row: int,
+) -> pa.Table:
     def convert(number: int, column: Column) -> pa.Array:
         if column.name not in places:
-            value = pa.scalar((defaults or {}).get(column.name), arrow_type(column.type))
-            return pa.repeat(value, table.num_rows)
+            return pa.repeat(pa.scalar(defaults.get(column.name), arrow_type(column.type)), table.num_rows)
         return convert_array(_one_array(table.column(places[column.name])), column.type, column.name)
 
     arrays = convert_columns(
@@ -93,11 +112,7 @@ def _check_missing(
 
 
 def _one_array(column: pa.ChunkedArray) -> pa.Array:
-    array = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
-    # Very large texts stay in several chunks, and are then needed with wide offsets.
-    if isinstance(array, pa.ChunkedArray):
-        array = pa.chunked_array(array.chunks, array.type).cast(pa.large_string()).combine_chunks()
-    return array
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
 def _row(table: pa.Table, row: int) -> list[object]:

@@ -116,11 +116,6 @@ def _start(data: mmap.mmap | bytes) -> int:
     return len(BYTE_ORDER_MARK) if data[:3] == BYTE_ORDER_MARK else 0
 
 
-def count_fields(path: str, rules: CsvRules) -> int | None:
-    """How many fields the first record has; None for an empty file."""
-    return len(header_of(path, rules)) or None
-
-
 def records(path: str, rules: CsvRules, names: Sequence[str]) -> Iterator[Record]:
     """Each record after the header; one that has not exactly the named fields is a `BadFile` with its line."""
     data = read_bytes(path)
@@ -146,11 +141,12 @@ def check_structure(path: str, rules: CsvRules, names: Sequence[str]) -> None:
 
     A file without quotes and without empty lines is split the same way by everyone."""
     data = read_bytes(path)
-    if data.find(rules.quote.encode()) < 0 and not _has_empty_line(data, len(names)):
-        return
     record = rules.record(len(names))
     many, one = re.compile(b"(?:" + record + _LINE_END + b"){1,500}"), re.compile(record + _LINE_END_OR_LAST)
     position, end = _start(data), len(data)
+    if data.find(rules.quote.encode()) < 0 and not _has_empty_line(data, len(names)):
+        # The first record is looked at all the same: often it is the whole file that does not fit.
+        end = min(end, position + 1)
     while position < end:
         match = many.match(data, position) or one.match(data, position)
         if match is None:

@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 
 from midstream.errors import BadFile, InternalError, InvalidParameter, StorageError, TypeMismatch
 from midstream.ingest.arrow_types import from_arrow
-from midstream.ingest.csv_records import CsvRules, check_structure, count_fields, header_of
+from midstream.ingest.csv_records import CsvRules, check_structure, header_of
 from midstream.ingest.faults import match_names, missing_column, with_detail
 from midstream.ingest.kernel_parquet import from_parquet
 from midstream.ingest.kernel_text import DOCUMENT, KINDS, TEXTS, duckdb_type, from_json, from_text, json_paths, quoted
@@ -78,12 +78,17 @@ def open_files(
     paths = expand_path(path)
     format = file_format(options, paths)
     rules = csv_rules(options, format)
-    there = [column for column in columns if not listed or column.name in listed]
-    in_order = [next(c for c in there if c.name == name) for name in listed] if listed else there
-    files = tuple(_open(each, format, rules, in_order, relation) for each in paths)
+    taken = [columns[place] for place in _listed_places(listed, columns, relation)] if listed else columns
+    files = tuple(_open(each, format, rules, taken, relation) for each in paths)
     for file in files:
         _check_missing(file, columns, format, relation)
     return FileInput(format, files, rules)
+
+
+def _listed_places(listed: Sequence[str], columns: Sequence[Column], relation: str) -> list[int]:
+    match_names(listed, columns, relation)
+    names = [column.name for column in columns]
+    return [names.index(name) for name in listed]
 
 
 # --- paths and options -----------------------------------------------------------------------------
@@ -215,8 +220,8 @@ def _open_parquet(path: str, size: int, columns: Sequence[Column], relation: str
     groups = tuple(metadata.row_group(number).num_rows for number in range(metadata.num_row_groups))
     try:
         return InputFile(path, _parquet_columns(schema, columns, relation), size, groups)
-    except (TypeMismatch, LookupError) as wrong:
-        raise wrong if isinstance(wrong, LookupError) else with_detail(wrong, f"{path}") from None
+    except TypeMismatch as wrong:
+        raise with_detail(wrong, path) from None
 
 
 def _parquet_columns(schema: pa.Schema, columns: Sequence[Column], relation: str) -> tuple[FileColumn, ...]:
@@ -238,8 +243,7 @@ def _csv_columns(path: str, rules: CsvRules, columns: Sequence[Column], relation
         in_order = sorted(places, key=lambda name: places[name])
     else:
         in_order = [column.name for column in columns]
-    if count_fields(path, rules) is not None:
-        check_structure(path, rules, in_order)
+    check_structure(path, rules, in_order)
     return tuple(FileColumn(name, TEXT) for name in in_order)
 
 

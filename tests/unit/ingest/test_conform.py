@@ -193,6 +193,16 @@ def test_readers_and_batches_are_taken_as_tables_are() -> None:
         assert conform(rows, USERS, relation="users").num_rows == 2
 
 
+def test_large_rows_are_converted_in_parts_and_counted_through(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("midstream.ingest.conform._LARGEST_AT_ONCE", 64)
+    rows = pa.table({"id": range(100), "name": [str(n) for n in range(100)]})
+    assert conform(rows, USERS, relation="users").select(["id", "name"]).equals(rows)
+    broken = rows.set_column(1, "name", pa.array([None if n == 70 else "x" for n in range(100)]))
+    with pytest.raises(Error) as raised:
+        conform(broken, USERS, relation="users")
+    assert raised.value.detail == "Row 71 is (70, null)."
+
+
 @settings(deadline=None)
 @given(st.lists(st.none() | st.decimals(-(10**6), 10**6, places=4), min_size=1), st.integers(0, 6))
 def test_decimals_round_half_away_from_zero(values: list[Decimal | None], scale: int) -> None:

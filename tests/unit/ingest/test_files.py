@@ -131,6 +131,18 @@ def test_columns_that_copy_lists_are_those_of_the_file(tmp_path: Path) -> None:
     assert taken(input) == [{"id": 1, "name": "x", "age": None, "tags": None}]
 
 
+def test_a_listed_column_that_is_not_there(tmp_path: Path) -> None:
+    file = write(tmp_path / "a.csv", "x,1\n")
+    with pytest.raises(Error, match='column "nam" of relation "users" does not exist'):
+        open_files(str(file), {}, USERS, relation="users", listed=["nam", "id"])
+
+
+def test_a_file_of_other_width_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    with pytest.raises(Error, match='missing data for column "age"') as raised:
+        opened(write(tmp_path / "a.csv", "1,a\n2,b\n"))
+    assert raised.value.detail == f"{tmp_path / 'a.csv'}, line 1"
+
+
 def test_a_column_that_the_file_lacks_takes_its_default(tmp_path: Path) -> None:
     columns = (USERS[0], Column("name", TEXT, not_null=True, default="'nobody'"))
     csv_file = write(tmp_path / "a.csv", "id\n1\n")

@@ -134,7 +134,7 @@ ALPHABETS = {
 }
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_kernel_and_python_agree_on_any_text(data: st.DataObject) -> None:
     type_name = data.draw(st.sampled_from(sorted(ALPHABETS)))
@@ -150,7 +150,7 @@ clocks = st.from_regex(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.sampled_from(["date", "timestamp", "timestamptz"]), dates, clocks)
 def test_kernel_and_python_agree_on_any_time(type_name: str, day: str, clock: str) -> None:
     type = parse_type(type_name)
