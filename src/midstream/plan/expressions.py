@@ -50,6 +50,9 @@ def _bind_node(binding: Binding, node: exp.Expression, scope: Scope) -> None:
         _bind_subquery(binding, node, scope)
     elif isinstance(node, exp.Window):
         _name_window(node, scope)
+    elif isinstance(node, exp.Paren):
+        # The tree says what belongs together; without them, (a) + 1 and a + 1 are the same key.
+        node.replace(child(node))
     elif isinstance(node, exp.Dot):
         raise Unsupported("a field of a value cannot be selected", position=place_of(node))
     elif isinstance(node, exp.Func):

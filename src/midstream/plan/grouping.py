@@ -124,9 +124,20 @@ def _check_grouped(expression: exp.Expression, grouping: Grouping, sources: dict
                 _check_column(node, grouping, sources[node.table], in_subquery)
         elif not in_subquery and _is_aggregate_call(node):
             continue
+        elif not in_subquery and isinstance(node, exp.Grouping):
+            _check_grouping_call(node, grouping)
         else:
             in_subquery = in_subquery or is_query(node)
             stack += [(child, in_subquery) for child in _parts(node)]
+
+
+def _check_grouping_call(call: exp.Grouping, grouping: Grouping) -> None:
+    wrong = next((argument for argument in call.expressions if argument not in grouping.keys), None)
+    if wrong is not None:
+        raise InvalidQuery(
+            "arguments to GROUPING must be grouping expressions of the associated query level",
+            position=place_of(wrong),
+        )
 
 
 def _is_aggregate_call(node: exp.Expression) -> bool:

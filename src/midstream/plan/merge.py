@@ -53,7 +53,8 @@ class _Clause:
 class _Sides:
     target: Source
     source: Namespace
-    source_alias: str
+    present: exp.Column
+    """A column of the source that is NULL where no source row is."""
 
 
 def bind_merge(statement: Merge, table: Table, schema: Schema, context: BindContext) -> BoundQuery:
@@ -89,7 +90,7 @@ def _bind_source(binding: Binding, node: exp.Expression, target: Source, scope: 
     select = exp.Select(expressions=[*outputs, named(exp.true(), names[-1])])
     select.set("from_", exp.From(this=item))
     moved = {visible.node.sql(): column(alias, name) for visible, name in zip(namespace.columns, names, strict=False)}
-    return derived(select, alias), _Sides(target, _moved(namespace, alias, moved), alias)
+    return derived(select, alias), _Sides(target, _moved(namespace, alias, moved), column(alias, names[-1]))
 
 
 def _moved(namespace: Namespace, alias: str, moved: dict[str, exp.Column]) -> Namespace:
@@ -192,7 +193,7 @@ def _over_pairs(
 ) -> exp.Select:
     """Outer query: the row id, for each clause whether it is the one, then all values of all clauses."""
     alias = binding.fresh_alias("pair")
-    carried = _Carried(alias, {sides.target.alias, sides.source_alias})
+    carried = _Carried(alias, {sides.target.alias, sides.present.table})
     row_id = carried.column(sides.target.column(ROW_ID))
     values = [carried.moved(clause.values[own]) for clause in clauses for own in clause.values]
     clause_number = _clause_number(clauses, sides)
@@ -215,7 +216,7 @@ def _number(value: int) -> exp.Expression:
 
 def _clause_number(clauses: Sequence[_Clause], sides: _Sides) -> exp.Case:
     no_target = exp.Is(this=sides.target.column(ROW_ID), expression=exp.Null())
-    no_source = exp.Is(this=column(sides.source_alias, _PRESENT), expression=exp.Null())
+    no_source = exp.Is(this=sides.present.copy(), expression=exp.Null())
     tests = {
         "matched": exp.and_(exp.Not(this=no_target.copy()), exp.Not(this=no_source.copy())),
         "not in target": no_target,

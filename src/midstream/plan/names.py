@@ -63,8 +63,6 @@ def _of_call(node: exp.Expression) -> str | None:
     for kind, spelled in _SPELLED.items():
         if isinstance(node, kind):
             return spelled
-    if isinstance(node, exp.Boolean):
-        return "bool"
     is_call = isinstance(node, exp.Func) and not isinstance(node, exp.Binary | exp.Connector | exp.Unary)
     return function_name(node) if is_call else None
 

@@ -16,7 +16,7 @@ from sqlglot import exp
 from midstream.errors import DuplicateName, SqlSyntaxError, Unsupported
 from midstream.plan import selects
 from midstream.plan.context import Binding
-from midstream.plan.nodes import column, is_query, name_of, place_of
+from midstream.plan.nodes import child, column, is_query, name_of, place_of
 from midstream.plan.ordering import limit_and_offset, resolve_output_keys
 from midstream.plan.scopes import Cte, Scope
 from midstream.plan.support import refuse_arguments
@@ -58,9 +58,17 @@ def _select_from_values(values: exp.Values) -> exp.Select:
 
 
 def _bind_parenthesized(binding: Binding, query: exp.Subquery, scope: Scope) -> BoundTree:
+    """ORDER BY and LIMIT behind the parentheses belong to the query in them, as in PostgreSQL."""
     refuse_arguments(query, ("this", *MODIFIERS, "alias"))
-    bound = bind_query_tree(binding, query.this, scope)
-    return _with_modifiers(binding, bound, query) if _has_modifiers(query) else bound
+    inner = child(query)
+    for key in MODIFIERS:
+        clause = query.args.get(key)
+        if clause is not None and inner.args.get(key) is not None:
+            word = "ORDER BY" if key == "order" else key.upper()
+            raise SqlSyntaxError(f"multiple {word} clauses not allowed", position=place_of(clause))
+        if clause is not None:
+            inner.set(key, clause)
+    return bind_query_tree(binding, inner, scope)
 
 
 def _has_modifiers(query: exp.Expression) -> bool:
@@ -109,7 +117,7 @@ def _operand(tree: exp.Expression) -> exp.Expression:
 
 
 def _with_modifiers(binding: Binding, bound: BoundTree, query: exp.Expression) -> BoundTree:
-    """ORDER BY and LIMIT of a set operation or of a query in parentheses: over its result columns alone."""
+    """ORDER BY and LIMIT of a set operation: over its result columns alone."""
     item, alias, columns = as_derived(binding, bound, "q")
     outputs: list[exp.Expression] = [column(alias, c.kernel_name) for c in columns]
     keys = resolve_output_keys(query.args.get("order"), bound.names, outputs)

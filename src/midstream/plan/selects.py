@@ -94,7 +94,8 @@ def _bind_clauses(
     having = _condition(query.args.get("having"), bind, "HAVING", own)
     keys = sort_keys(query.args.get("order"), names, outputs, bind)
     parts = _Parts(outputs, names, from_, joins, where, grouping, having, keys)
-    parts.is_grouped = is_grouped(grouping, having, [*outputs, *(key.expression for key in keys)])
+    used = [*outputs, *(key.expression for key in keys)]
+    parts.is_grouped = is_grouped(grouping, having, used) or any(node.find(exp.Grouping) for node in used)
     return parts
 
 

@@ -53,6 +53,11 @@ from midstream.plan import explain_query
             (1, 40),
         ),
         ("SELECT sum(count(*)) FROM users", "aggregate function calls cannot be nested", (1, 12)),
+        (
+            "SELECT grouping(age) FROM users GROUP BY region",
+            "arguments to GROUPING must be grouping expressions of the associated query level",
+            (1, 17),
+        ),
         ("SELECT count(*) FROM users GROUP BY max(age)", "aggregate functions are not allowed in GROUP BY", (1, 37)),
     ],
 )
@@ -183,6 +188,17 @@ def test_order_by_takes_expressions_over_sources_and_aggregates() -> None:
     assert rows("SELECT region FROM users GROUP BY region ORDER BY count(*) DESC, max(id) LIMIT 1") == [("north",)]
     assert rows("SELECT id FROM users ORDER BY row_number() OVER (ORDER BY id DESC) LIMIT 1") == [(4,)]
     assert rows("SELECT name, 'k' AS k FROM users ORDER BY lower(name) || 'x', k LIMIT 1") == [("ann", "k")]
+
+
+def test_clauses_behind_parentheses_belong_to_the_query_in_them() -> None:
+    assert rows("(SELECT name FROM users) ORDER BY -id LIMIT 1") == [("dan",)]
+    assert rows("(SELECT name FROM users LIMIT 1) ORDER BY age DESC NULLS LAST") == [("dan",)]
+    assert complaint("(SELECT 1 LIMIT 1) LIMIT 2")[:2] == ("42601", "multiple LIMIT clauses not allowed")
+
+
+def test_parentheses_do_not_make_another_expression() -> None:
+    assert rows("SELECT ((age) + 1), count(*) FROM users WHERE id = 1 GROUP BY age + 1") == [(31, 1)]
+    assert rows("SELECT DISTINCT (region) AS r FROM users ORDER BY region LIMIT 1") == [("north",)]
 
 
 def test_order_by_an_ambiguous_output_is_refused() -> None:

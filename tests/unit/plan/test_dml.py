@@ -198,6 +198,12 @@ def test_merge_acts_on_rows_that_the_source_lacks() -> None:
     assert [(row[0], row[1]) for row in changed(both)] == [(1, "D"), (2, "D"), (3, "D"), (4, "D"), (None, "I")]
 
 
+def test_merge_takes_any_column_names_of_the_source() -> None:
+    text = """MERGE INTO users u USING (SELECT 9 AS source_present, 1 AS clause, 2 AS p0) AS source ON u.id = source.p0
+        WHEN MATCHED THEN UPDATE SET age = source_present + clause"""
+    assert changed(text) == [(2, "U", 2, "bob", "south", 10)]
+
+
 def test_merge_computes_only_the_clause_that_is_taken() -> None:
     text = (
         "MERGE INTO users u USING tags t ON t.id = u.id WHEN MATCHED AND u.id <> 1 THEN UPDATE SET "

@@ -317,6 +317,23 @@ def test_functions_in_from_give_tables() -> None:
     assert complaint("SELECT * FROM upper('x')")[0] == "42883"
 
 
+def test_values_of_an_outer_row_are_a_table() -> None:
+    text = "SELECT u.id, x.v FROM users u, LATERAL (VALUES (u.age), (-u.id)) AS x(v) WHERE u.id = 1 ORDER BY v"
+    assert rows(text) == [(1, -1), (1, 30)]
+
+
+def test_a_kernel_is_refused_for_shapes_that_it_reads_differently() -> None:
+    far = (
+        "SELECT 1 FROM users u WHERE EXISTS (SELECT 1 FROM orders o WHERE EXISTS "
+        "(SELECT 1 FROM tags t WHERE t.id = o.id AND u.age > 20))"
+    )
+    assert set(bind(far).refusals) == {"spark"}
+    assert set(bind("SELECT id IN (SELECT id FROM orders) FROM users").refusals) == {"spark"}
+    assert set(bind("SELECT 1 FROM users WHERE (id IN (SELECT id FROM orders)) IS NULL").refusals) == {"spark"}
+    assert not bind("SELECT 1 FROM users WHERE age > 3 AND id NOT IN (SELECT id FROM orders)").refusals
+    assert not bind("SELECT 1 FROM users u WHERE EXISTS (SELECT 1 FROM orders o WHERE o.id = u.id)").refusals
+
+
 def test_values_are_a_table() -> None:
     assert rows("VALUES (2, 'b'), (1, 'a') ORDER BY column1") == [(1, "a"), (2, "b")]
     assert rows("SELECT v.b FROM (VALUES (1, 'x'), (2, 'y')) AS v(a, b) WHERE a = 2") == [("y",)]
