@@ -9,7 +9,7 @@ feed, with the commit's SCN beside them:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Protocol
@@ -20,6 +20,7 @@ from midstream.relations.catalog import CatalogState, ChangeFile
 from midstream.relations.table import ROW_ID, ROW_ID_TYPE, Table
 from midstream.runtime.rows import RowSet
 from midstream.runtime.store import Store
+from midstream.storage.delta import DataFile
 from midstream.types import BIGINT, TEXT, Type
 
 CHANGE_TYPE = "_change_type"
@@ -107,16 +108,22 @@ def add_scan(store: Store, picture: Picture, scan: Scan, sources: Sources) -> No
 
 
 def add_table(
-    store: Store, picture: Picture, table: Table, columns: Sequence[str], name: str, sources: Sources
+    store: Store,
+    picture: Picture,
+    table: Table,
+    columns: Sequence[str],
+    name: str,
+    sources: Sources,
+    keep: Callable[[DataFile], bool] | None = None,
 ) -> None:
-    """A table as the picture's transaction sees it."""
+    """A table as the picture's transaction sees it; `keep` leaves out files that cannot matter."""
     pending = picture.pending(table.id)
     if pending is None:
-        sources.inputs[name] = table_files(store, picture.state, table, columns)
+        sources.inputs[name] = table_files(store, picture.state, table, columns, keep)
         return
     replaced = [text for rows in (pending.updated, pending.deleted) for text in _ids(sources, name, rows)]
     needed = tuple(columns) if not replaced else tuple(dict.fromkeys((ROW_ID, *columns)))
-    sources.inputs[f"{name}_base"] = table_files(store, picture.state, table, needed)
+    sources.inputs[f"{name}_base"] = table_files(store, picture.state, table, needed, keep)
     where = ""
     if replaced:
         sources.view(f"{name}_gone", replaced)
@@ -132,13 +139,19 @@ def _ids(sources: Sources, name: str, rows: RowSet) -> list[str]:
     return sources.add(f"{name}_{kind}", rows, [ROW_ID])
 
 
-def table_files(store: Store, state: CatalogState, table: Table, columns: Sequence[str]) -> Files:
+def table_files(
+    store: Store,
+    state: CatalogState,
+    table: Table,
+    columns: Sequence[str],
+    keep: Callable[[DataFile], bool] | None = None,
+) -> Files:
     """The files of a table at one SCN, and those of its columns that are needed."""
     folder = store.folder(table.id)
-    files = folder.files(state.versions[table.id])
+    files = [file for file in folder.files(state.versions[table.id]) if keep is None or keep(file)]
     share = len(columns) / (len(table.columns) + 1)
     return Files(
-        tuple(str(folder.path / file.path) for file in files),
+        tuple(f"{folder.path}/{file.path}" for file in files),
         tuple(FileColumn(name, type_of_column(table, name)) for name in columns),
         rows=sum(file.rows for file in files),
         bytes=int(sum(file.bytes for file in files) * share),

@@ -59,7 +59,7 @@ class Writer:
         """Rows that fit the table's columns."""
         if not rows.num_rows:
             return 0
-        check_rows(self.transaction.store, table, rows, self.context)
+        check_rows(self.transaction.store, table, rows, self.context, nulls_known=True)
         first = self.transaction.reserve_row_ids(table, rows.num_rows)
         ids = pa.arange(first, first + rows.num_rows)
         stored = rows.add_column(0, ROW_ID, ids).cast(physical_schema(stored_columns(table)))

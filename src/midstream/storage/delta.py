@@ -18,8 +18,9 @@ import time
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -45,6 +46,8 @@ class DataFile:
     path: str
     rows: int
     bytes: int
+    ranges: Mapping[str, tuple[int, int]] = field(default_factory=dict, compare=False, repr=False)
+    """The smallest and largest value of each integer column, where Delta's statistics say so."""
 
 
 @dataclass(frozen=True)
@@ -91,10 +94,7 @@ class DeltaFolder:
     def _load_files(self, version: int) -> tuple[DataFile, ...]:
         with _errors(self.path):
             actions = pa.table(DeltaTable(str(self.path), version=version).get_add_actions(flatten=True))
-        paths = actions.column("path").to_pylist()
-        rows = actions.column("num_records").to_pylist() if "num_records" in actions.column_names else [0] * len(paths)
-        sizes = actions.column("size_bytes").to_pylist()
-        found = (DataFile(unquote(p), r or 0, b) for p, r, b in zip(paths, rows, sizes, strict=True))
+        found = (_described(action) for action in actions.to_pylist())
         return tuple(sorted(found, key=lambda file: file.path))
 
     def _remember(self, version: int, files: tuple[DataFile, ...]) -> None:
@@ -213,8 +213,7 @@ class DeltaFolder:
             for line in log:
                 for kind, action in json.loads(line).items():
                     if kind == "add":
-                        rows = json.loads(action.get("stats") or "{}").get("numRecords", 0)
-                        added.append(DataFile(unquote(action["path"]), rows, action["size"]))
+                        added.append(_added(action))
                     elif kind == "remove":
                         removed.append(unquote(action["path"]))
                     elif kind == "cdc":
@@ -229,6 +228,29 @@ class DeltaFolder:
 
 _NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
 """Checkpoints are upkeep's work, not the committing client's."""
+
+
+def _described(action: Mapping[str, Any]) -> DataFile:
+    """A file as a table's list of files describes it."""
+    names = [key.removeprefix("min.") for key in action if key.startswith("min.")]
+    ranges = _ranges({name: action[f"min.{name}"] for name in names}, {name: action[f"max.{name}"] for name in names})
+    return DataFile(unquote(action["path"]), action.get("num_records") or 0, action["size_bytes"], ranges)
+
+
+def _added(action: Mapping[str, Any]) -> DataFile:
+    """A file as the commit that added it describes it."""
+    stats = json.loads(action.get("stats") or "{}")
+    ranges = _ranges(stats.get("minValues", {}), stats.get("maxValues", {}))
+    return DataFile(unquote(action["path"]), stats.get("numRecords", 0), action["size"], ranges)
+
+
+def _ranges(smallest: Mapping[str, Any], largest: Mapping[str, Any]) -> dict[str, tuple[int, int]]:
+    """Only integers are told exactly: texts are cut, and floats have NaN."""
+    return {
+        name: (low, largest[name])
+        for name, low in smallest.items()
+        if type(low) is int and type(largest.get(name)) is int
+    }
 
 
 def _add(file: DataFile, stats: str) -> AddAction:
