@@ -64,6 +64,7 @@ def test_a_session_from_first_table_to_goodbye(shell: Terminal, tmp_path: Path) 
     shell.expect("shop>")
     shell.type("\\nothing\r")
     shell.expect('there is no command "\\nothing"')
+    shell.expect("shop>")
 
     assert "SELECT 7 AS seven;" in (tmp_path / ".midstream_history").read_text()
 
@@ -78,6 +79,7 @@ def test_ctrl_c_cancels_the_statement_and_keeps_the_shell(shell: Terminal) -> No
     shell.expect("shop>", seconds=20)
     shell.type("SELECT 41 + 1 AS answer;\r")
     shell.expect("│     42 │")
+    shell.expect("shop>")
 
 
 def test_a_second_process_is_told_who_has_the_database(shell: Terminal, tmp_path: Path) -> None:
