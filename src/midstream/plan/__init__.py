@@ -8,6 +8,7 @@ from midstream.plan.bound import BoundQuery, BoundScalar, Output, Scan
 from midstream.plan.changes import bind_delete, bind_insert, bind_update
 from midstream.plan.context import BindContext
 from midstream.plan.explain import explain_query
+from midstream.plan.freezing import freeze_stars
 from midstream.plan.functions.model import KERNELS, Kernel
 from midstream.plan.merge import bind_merge
 from midstream.plan.statements import bind_condition, bind_default, bind_query
@@ -28,4 +29,5 @@ __all__ = [
     "bind_query",
     "bind_update",
     "explain_query",
+    "freeze_stars",
 ]

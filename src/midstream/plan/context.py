@@ -57,6 +57,8 @@ class Binding:
     _taken: set[str] = field(default_factory=set)
     _parameters_used: set[int] = field(default_factory=set)
     views_open: tuple[str, ...] = ()
+    stars: list[tuple[Position, tuple[str, ...]]] = field(default_factory=list)
+    """Where a * stands in the statement, and the names that it stands for, as they can be written in its place."""
 
     def scan(self, key: ScanKey, alias: str) -> exp.Table:
         """The base input as a FROM item."""

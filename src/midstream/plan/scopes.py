@@ -19,6 +19,7 @@ from midstream.errors import AmbiguousName, DuplicateName, Position, UndefinedNa
 from midstream.plan.nodes import column as column_node
 from midstream.plan.nodes import keep_place, name_of, place_of
 from midstream.relations.table import Table
+from midstream.sql.text import quote_name
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,11 @@ class Source:
 
     def column(self, kernel_name: str) -> exp.Column:
         return column_node(self.alias, kernel_name)
+
+    def written(self, name: str) -> str | None:
+        """How the user can write the column; None: several have this name, or the source has none."""
+        is_unique = [column.name for column in self.columns].count(name) == 1
+        return f"{quote_name(self.name)}.{quote_name(name)}" if is_unique and self.name else None
 
 
 @dataclass(frozen=True)
@@ -84,6 +90,14 @@ class Namespace:
 
     def named(self, name: str) -> list[VisibleColumn]:
         return [column for column in self.columns if column.name == name]
+
+    def written(self, column: VisibleColumn) -> str | None:
+        """How the user can write one of the columns: alone if that is clear, else with its source."""
+        if len(self.named(column.name)) == 1:
+            return quote_name(column.name)
+        aliases = {source.alias: source for source in self.all_sources}
+        source = aliases.get(column.node.table) if isinstance(column.node, exp.Column) else None
+        return source.written(column.name) if source is not None else None
 
 
 @dataclass(frozen=True)

@@ -148,9 +148,10 @@ def _bind_select_list(binding: Binding, query: exp.Select, scope: Scope) -> tupl
 
 def _bind_item(binding: Binding, node: exp.Expression, scope: Scope) -> list[tuple[str, exp.Expression]]:
     if isinstance(node, exp.Star):
-        return _expand_star(node, scope.namespace)
+        return _expand_star(binding, node, scope.namespace)
     if isinstance(node, exp.Column) and isinstance(node.this, exp.Star):
         source = find_source(name_of(node.args["table"]), scope, node)
+        _note_star(binding, node, [source.written(c.name) for c in source.columns])
         return [(c.name, source.column(c.kernel_name)) for c in source.columns]
     name = output_name(node)
     output = bind_expression(binding, bare(node), scope)
@@ -159,11 +160,19 @@ def _bind_item(binding: Binding, node: exp.Expression, scope: Scope) -> list[tup
     return [(name, output)]
 
 
-def _expand_star(star: exp.Star, namespace: Namespace) -> list[tuple[str, exp.Expression]]:
+def _expand_star(binding: Binding, star: exp.Star, namespace: Namespace) -> list[tuple[str, exp.Expression]]:
     refuse_arguments(star, ())
     if not namespace.all_sources:
         raise SqlSyntaxError("SELECT * with no tables specified is not valid", position=place_of(star))
+    _note_star(binding, star, [namespace.written(visible) for visible in namespace.columns])
     return [(visible.name, visible.node.copy()) for visible in namespace.columns]
+
+
+def _note_star(binding: Binding, star: exp.Expression, written: list[str | None]) -> None:
+    """A star in a view's own text has no place in the statement, and one over equal names cannot be written out."""
+    place, names = place_of(star), tuple(name for name in written if name is not None)
+    if place is not None and len(names) == len(written):
+        binding.stars.append((place, names))
 
 
 # --- checks --------------------------------------------------------------------------------------

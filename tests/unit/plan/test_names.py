@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from small_shop import bind, complaint, fails, names, rows, scans
+from small_shop import Shop, bind, complaint, context, fails, names, rows, scans
+
+from midstream.plan import freeze_stars
+from midstream.sql import parse_query
 
 
 def test_star_hides_the_row_id_and_keeps_the_order() -> None:
@@ -217,6 +220,34 @@ def test_result_columns_may_share_a_name() -> None:
 
 def test_names_that_differ_only_in_case_stay_apart() -> None:
     assert rows('SELECT s."X", s.x FROM (SELECT 1 AS x, 2 AS "X") s') == [(2, 1)]
+
+
+@pytest.mark.parametrize(
+    ("text", "frozen"),
+    [
+        ("SELECT * FROM tags", 'SELECT id, "Tags" FROM tags'),
+        ("SELECT t.*, 1 FROM tags t", 'SELECT t.id, t."Tags", 1 FROM tags t'),
+        (
+            "SELECT * FROM tags, users u WHERE EXISTS (SELECT * FROM spending)",
+            'SELECT tags.id, "Tags", u.id, name, region, age FROM tags, users u '
+            "WHERE EXISTS (SELECT who, total, orders FROM spending)",
+        ),
+        (
+            "SELECT * FROM tags JOIN users USING (id)",
+            'SELECT id, "Tags", name, region, age FROM tags JOIN users USING (id)',
+        ),
+        ("SELECT count(*), 2 * 3 FROM tags", "SELECT count(*), 2 * 3 FROM tags"),
+        ("SELECT * FROM (SELECT id, id FROM users) s", "SELECT * FROM (SELECT id, id FROM users) s"),
+        (
+            "SELECT 'a\nb' AS k, * FROM (SELECT * FROM tags) s",
+            "SELECT 'a\nb' AS k, id, \"Tags\" FROM (SELECT id, \"Tags\" FROM tags) s",
+        ),
+    ],
+)  # fmt: skip
+def test_a_star_can_be_written_out(text: str, frozen: str) -> None:
+    result = freeze_stars(parse_query(text), Shop(), context())
+    assert result.text == frozen
+    assert names(result.text) == names(text)
 
 
 # --- what is read --------------------------------------------------------------------------------

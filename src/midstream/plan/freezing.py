@@ -1,0 +1,32 @@
+"""A query's text with every * written out, so that it keeps its columns when its tables get more.
+
+SELECT * FROM users u JOIN orders USING (id)      SELECT id, name, oid FROM users u JOIN orders USING (id)
+"""
+
+from __future__ import annotations
+
+from midstream.errors import Position
+from midstream.plan import queries
+from midstream.plan.context import BindContext
+from midstream.plan.scopes import Scope
+from midstream.plan.statements import new_binding
+from midstream.relations.schema import Schema
+from midstream.sql import parse_query
+from midstream.sql.statements import Sql
+
+
+def freeze_stars(query: Sql, schema: Schema, context: BindContext) -> Sql:
+    """The same query without stars; one that cannot be written out, for columns of one name, stays."""
+    text = query.text
+    binding = new_binding(schema, context)
+    queries.bind_query_tree(binding, parse_query(text).tree(), Scope())
+    for place, columns in sorted(binding.stars, reverse=True):
+        start = _offset(text, place)
+        end = text.index("*", start) + 1
+        text = text[:start] + ", ".join(columns) + text[end:]
+    return parse_query(text)
+
+
+def _offset(text: str, place: Position) -> int:
+    line, column = place
+    return sum(len(before) for before in text.splitlines(keepends=True)[: line - 1]) + column - 1
