@@ -21,6 +21,8 @@
     int
     1
 
+    query only:duckdb                 the other kernel, when it is forced, refuses with 0A000
+
     error 23505                       this SQLSTATE; words behind it must occur in the message
     INSERT INTO t VALUES (1, 'b')
 
@@ -126,11 +128,16 @@ class Runner:
     run: Run
     folder: str
     exact: bool = True
+    kernel: str = ""
     session: str = "first"
     names: dict[str, str] = field(default_factory=dict)
 
     def check(self, block: Block) -> None:
         """Runs one block and raises Mismatch if it does not do what it says."""
+        only = [option.removeprefix("only:") for option in block.options if option.startswith("only:")]
+        if only and self.kernel and self.kernel not in only:
+            self._expect_error(Block(block.line, "error", ["0A000"], block.sql))
+            return
         got = self.answer(block)
         match block.kind:
             case "query":

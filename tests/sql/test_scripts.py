@@ -48,7 +48,7 @@ def sessions(db: Any, kernel: str) -> Iterator[MidstreamSessions]:
 
 @pytest.mark.parametrize("path", STANDARD + OURS, ids=name_of)
 def test_the_script_gives_its_answers(path: Path, sessions: MidstreamSessions, tmp_path: Path) -> None:
-    run_script(path, Runner(sessions.run, str(tmp_path)))
+    run_script(path, Runner(sessions.run, str(tmp_path), kernel=sessions.kernel))
 
 
 @pytest.mark.parametrize("path", STANDARD, ids=name_of)
