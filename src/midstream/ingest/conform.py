@@ -52,7 +52,7 @@ def conform(
 ) -> pa.Table:
     """The rows of an Arrow table, batch or reader in the table's physical schema, or an error.
 
-    `defaults` are stored values for columns that the rows lack; without one, such a column is NULL."""
+    `defaults` are values for columns that the rows lack; without one, such a column is NULL."""
     table = _as_table(rows)
     places = _places(table, columns, relation, by_name)
     _check_missing(columns, places, defaults or {}, relation, table.num_rows)
@@ -75,7 +75,8 @@ def _convert_part(
 ) -> pa.Table:
     def convert(number: int, column: Column) -> pa.Array:
         if column.name not in places:
-            return pa.repeat(pa.scalar(defaults.get(column.name), arrow_type(column.type)), table.num_rows)
+            default = assign(defaults.get(column.name), column.type, column.name)
+            return pa.repeat(pa.scalar(default, arrow_type(column.type)), table.num_rows)
         return convert_array(_one_array(table.column(places[column.name])), column.type, column.name)
 
     arrays = convert_columns(

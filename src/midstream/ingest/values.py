@@ -151,6 +151,8 @@ def assign(value: object, to: Type, column: str) -> object:
         return _assign_moment(value, to, column)
     if isinstance(value, timedelta) and to.name == "interval":
         return {"months": 0, "days": value.days, "microseconds": value.seconds * 1_000_000 + value.microseconds}
+    if isinstance(value, pa.MonthDayNano) and to.name == "interval":
+        return {"months": value.months, "days": value.days, "microseconds": value.nanoseconds // 1000}
     if isinstance(value, (bytes, bytearray, memoryview)) and to.name == "bytea":
         return bytes(value)
     if hasattr(value, "item"):  # a scalar of numpy

@@ -158,6 +158,13 @@ def test_columns_go_by_name_and_a_missing_one_is_null_or_its_default() -> None:
     assert rows["name"].to_pylist() == ["x", "x"]
 
 
+@pytest.mark.parametrize("default", [pa.MonthDayNano([1, 2, 3000]), "1 mon 2 days 00:00:00.000003"])
+def test_a_default_may_be_what_a_kernel_or_a_person_calls_an_interval(default: object) -> None:
+    columns = (Column("id", BIGINT), Column("i", parse_type("interval"), not_null=True, default="…"))
+    rows = conform(pa.table({"id": [1]}), columns, relation="t", defaults={"i": default})
+    assert rows["i"].to_pylist() == [{"months": 1, "days": 2, "microseconds": 3}]
+
+
 def test_columns_go_by_position_where_asked() -> None:
     rows = conform(pa.table({"a": [1], "b": ["x"], "c": [2]}), USERS, relation="users", by_name=False)
     assert rows.to_pylist() == [{"id": 1, "name": "x", "age": 2}]
