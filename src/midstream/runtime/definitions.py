@@ -18,7 +18,7 @@ from midstream.errors import (
     UndefinedName,
     WrongObject,
 )
-from midstream.plan import BindContext, bind_condition, bind_default, bind_query
+from midstream.plan import BindContext, bind_condition, bind_default, bind_query, freeze_stars
 from midstream.relations.catalog import Catalog, CatalogState
 from midstream.relations.schema import Relation
 from midstream.relations.table import (
@@ -275,7 +275,8 @@ def create_view(writer: Writer, statement: CreateView) -> None:
 def define_view(
     store: Store, statement: CreateView, state: CatalogState, context: BindContext, known: View | None
 ) -> View:
-    bound = bind_query(statement.query, StateSchema(store.catalog, state), context)
+    schema = StateSchema(store.catalog, state)
+    bound = bind_query(statement.query, schema, context)
     names = [output.name for output in bound.outputs]
     if len(statement.columns) > len(names):
         raise InvalidDefinition("CREATE VIEW specifies more column names than columns", sqlstate="42601")
@@ -287,7 +288,8 @@ def define_view(
     if statement.name in reads:
         raise InvalidDefinition(f'view "{statement.name}" would read itself', sqlstate="42P17")
     columns = tuple((name, output.type) for name, output in zip(names, bound.outputs, strict=True))
-    return View(known.id if known else store.catalog.new_id(), statement.name, columns, statement.query.text, reads)
+    text = freeze_stars(statement.query, schema, context).text
+    return View(known.id if known else store.catalog.new_id(), statement.name, columns, text, reads)
 
 
 def relations_read(query: Sql, state: CatalogState) -> tuple[str, ...]:
