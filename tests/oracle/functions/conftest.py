@@ -22,25 +22,19 @@ def kernels() -> Iterator[Any]:
     builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
     builder = builder.config("spark.sql.shuffle.partitions", "1").config("spark.driver.memory", "1g")
     spark = builder.getOrCreate()
-    before = {name: spark.conf.get(name, None) for name in (*SPARK_SETTINGS, *_TEST_SETTINGS)}
-    for name, value in {**SPARK_SETTINGS, **_TEST_SETTINGS}.items():
+    before = {name: spark.conf.get(name, None) for name in (*SPARK_SETTINGS, "spark.sql.optimizer.excludedRules")}
+    for name, value in SPARK_SETTINGS.items():
         spark.conf.set(name, value)
     yield Kernels(connection, spark)
     for name, value in before.items():
         spark.conf.unset(name) if value is None else spark.conf.set(name, value)
 
 
-# Constants would be folded while planning; what runs over rows is what must agree.
-_TEST_SETTINGS = {
-    "spark.sql.optimizer.excludedRules": ",".join(
-        f"org.apache.spark.sql.catalyst.optimizer.{rule}" for rule in ("ConstantFolding", "ConvertToLocalRelation")
-    )
-}
-
-
 @pytest.fixture(scope="package")
 def judge(postgres_dsn: str) -> Iterator[Any]:
     import psycopg
 
-    with psycopg.connect(postgres_dsn, autocommit=True, options="-c timezone=UTC -c client_encoding=utf8") as connection:
+    with psycopg.connect(
+        postgres_dsn, autocommit=True, options="-c timezone=UTC -c client_encoding=utf8"
+    ) as connection:
         yield connection

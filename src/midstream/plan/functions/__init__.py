@@ -8,7 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from midstream.plan.functions import aggregates, arrays, binaries, casts_table, numbers, operators, texts, times, windows
+from midstream.plan.functions import (
+    aggregates,
+    arrays,
+    binaries,
+    casts_table,
+    numbers,
+    operators,
+    texts,
+    times,
+    windows,
+)
 from midstream.plan.functions.model import KERNELS, Function, Kernel, Refusal
 
 FAMILIES: dict[str, list[Function]] = {

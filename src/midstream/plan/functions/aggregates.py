@@ -43,7 +43,13 @@ def aggregate(
     approximate: bool = False,
 ) -> Function:
     return function(
-        signature, duckdb=duckdb, spark=spark, examples=examples, result=result, shape="aggregate", approximate=approximate
+        signature,
+        duckdb=duckdb,
+        spark=spark,
+        examples=examples,
+        result=result,
+        shape="aggregate",
+        approximate=approximate,
     )
 
 
@@ -52,19 +58,30 @@ def _same(signature: str, name: str, examples: Sequence[str], approximate: bool 
 
 
 _COLUMNS = {
-    "smallint": "s", "int": "i", "bigint": "b", "numeric": "n", "real": "r", "double precision": "f", "text": "t",
-    "date": "d", "timestamp": "ts", "timestamptz": "tz",
-}  # fmt: skip
+    "smallint": "s",
+    "int": "i",
+    "bigint": "b",
+    "numeric": "n",
+    "real": "r",
+    "double precision": "f",
+    "text": "t",
+    "date": "d",
+    "timestamp": "ts",
+    "timestamptz": "tz",
+}
 
 
 def _variants(name: str, column: str) -> list[str]:
-    return [f"{name}({column})", f"{name}(DISTINCT {column})", f"{name}({column}) FILTER (WHERE id > 2)"]
+    distinct = [f"{name}(DISTINCT {column})"] if column in ("i", "n", "t") and name not in ("min", "max") else []
+    return [f"{name}({column})", *distinct, f"{name}({column}) FILTER (WHERE id > 2)"]
 
 
 def _counts() -> list[Function]:
     return [
         aggregate("count() -> bigint", "{star}", "{star}", ["count(*)", "count(*) FILTER (WHERE i = 2)"]),
-        _same("count(any) -> bigint", "count", [e for c in ("i", "t", "f", "n", "ts", "o") for e in _variants("count", c)]),
+        _same(
+            "count(any) -> bigint", "count", [e for c in ("i", "t", "f", "n", "ts", "o") for e in _variants("count", c)]
+        ),
     ]
 
 
@@ -74,14 +91,24 @@ def _sums() -> list[Function]:
         for name in INTEGERS
     ]
     functions.append(
-        aggregate("sum(numeric) -> numeric", "CAST({agg:sum} AS {type})", "CAST({agg:sum} AS {type})",
-                  _variants("sum", "n"), result=_sum_type)
-    )  # fmt: skip
+        aggregate(
+            "sum(numeric) -> numeric",
+            "CAST({agg:sum} AS {type})",
+            "CAST({agg:sum} AS {type})",
+            _variants("sum", "n"),
+            result=_sum_type,
+        )
+    )
     functions += [
-        aggregate(f"sum({name}) -> double precision", "CAST({agg:sum} AS DOUBLE)", "{agg:sum}",
-                  _variants("sum", _COLUMNS[name]), approximate=True)
+        aggregate(
+            f"sum({name}) -> double precision",
+            "CAST({agg:sum} AS DOUBLE)",
+            "{agg:sum}",
+            _variants("sum", _COLUMNS[name]),
+            approximate=True,
+        )
         for name in FLOATS
-    ]  # fmt: skip
+    ]
     return functions
 
 
@@ -91,7 +118,13 @@ def _averages() -> list[Function]:
         for name in INTEGERS + FLOATS
     ]
     functions.append(
-        aggregate("avg(numeric) -> numeric", "{average}", "CAST({agg:avg} AS {type})", _variants("avg", "n"), result=average_type)
+        aggregate(
+            "avg(numeric) -> numeric",
+            "{average}",
+            "CAST({agg:avg} AS {type})",
+            _variants("avg", "n"),
+            result=average_type,
+        )
     )
     return functions
 
@@ -107,7 +140,9 @@ def _extremes() -> list[Function]:
 def _truths() -> list[Function]:
     kernel_names = {"bool_and": "bool_and", "bool_or": "bool_or", "every": "bool_and"}
     return [
-        _same(f"{name}(boolean) -> boolean", kernel, [f"{name}(o)", f"{name}(i > 0)", f"{name}(o) FILTER (WHERE id < 3)"])
+        _same(
+            f"{name}(boolean) -> boolean", kernel, [f"{name}(o)", f"{name}(i > 0)", f"{name}(o) FILTER (WHERE id < 3)"]
+        )
         for name, kernel in kernel_names.items()
     ]
 
@@ -121,42 +156,86 @@ def _bits() -> list[Function]:
 
 
 _SPREADS = ("stddev", "stddev_samp", "stddev_pop", "variance", "var_samp", "var_pop")
-_PAIRS = ("corr", "covar_pop", "covar_samp", "regr_avgx", "regr_avgy", "regr_intercept", "regr_r2", "regr_slope", "regr_sxx",
-          "regr_sxy", "regr_syy")  # fmt: skip
+_PAIRS = (
+    "corr",
+    "covar_pop",
+    "covar_samp",
+    "regr_avgx",
+    "regr_avgy",
+    "regr_intercept",
+    "regr_r2",
+    "regr_slope",
+    "regr_sxx",
+    "regr_sxy",
+    "regr_syy",
+)
 
 
 def _statistics() -> list[Function]:
     functions = [
-        _same(f"{name}(double precision) -> double precision", {"variance": "var_samp", "stddev": "stddev_samp"}.get(name, name),
-              [f"{name}(i)", f"{name}(n)", f"{name}(r)", f"{name}(i) FILTER (WHERE id = 1)", f"{name}(DISTINCT i)"], approximate=True)
+        _same(
+            f"{name}(double precision) -> double precision",
+            {"variance": "var_samp", "stddev": "stddev_samp"}.get(name, name),
+            [f"{name}(i)", f"{name}(n)", f"{name}(r)", f"{name}(i) FILTER (WHERE id = 1)", f"{name}(DISTINCT i)"],
+            approximate=True,
+        )
         for name in _SPREADS
-    ]  # fmt: skip
+    ]
     functions += [
-        aggregate(f"{name}(double precision, double precision) -> double precision", "{finite:" + name + "}", "{agg:" + name + "}",
-                  [f"{name}(i, s)", f"{name}(n, r)", f"{name}(i, s) FILTER (WHERE id = 1)"], approximate=True)
+        aggregate(
+            f"{name}(double precision, double precision) -> double precision",
+            "{finite:" + name + "}",
+            "{agg:" + name + "}",
+            [f"{name}(i, s)", f"{name}(n, r)", f"{name}(i, s) FILTER (WHERE id = 1)"],
+            approximate=True,
+        )
         for name in _PAIRS
-    ]  # fmt: skip
+    ]
     functions.append(
-        aggregate("regr_count(double precision, double precision) -> bigint", "CAST({agg:regr_count} AS BIGINT)",
-                  "CAST({agg:regr_count} AS BIGINT)", ["regr_count(i, s)"])
-    )  # fmt: skip
+        aggregate(
+            "regr_count(double precision, double precision) -> bigint",
+            "CAST({agg:regr_count} AS BIGINT)",
+            "CAST({agg:regr_count} AS BIGINT)",
+            ["regr_count(i, s)"],
+        )
+    )
     return functions
 
 
 def _lists() -> list[Function]:
-    orders = ("array_agg({} ORDER BY id)", "array_agg({} ORDER BY id DESC)", "array_agg({} ORDER BY i NULLS FIRST, id)",
-              "array_agg({} ORDER BY t DESC, id) FILTER (WHERE id <> 4)")  # fmt: skip
-    arrays = [order.format(column) for order in orders for column in ("i", "t", "n")] + ["array_agg(DISTINCT i ORDER BY i)"]
-    texts = ["string_agg(t, ',' ORDER BY id)", "string_agg(t, '' ORDER BY t DESC, id)", "string_agg(DISTINCT t, ';' ORDER BY t)",
-             "string_agg(t, ',' ORDER BY id) FILTER (WHERE t <> 'x')"]  # fmt: skip
+    orders = (
+        "array_agg({} ORDER BY id)",
+        "array_agg({} ORDER BY id DESC)",
+        "array_agg({} ORDER BY i NULLS FIRST, id)",
+        "array_agg({} ORDER BY t DESC, id) FILTER (WHERE id <> 4)",
+    )
+    arrays = [order.format(column) for order in orders for column in ("i", "t", "n")] + [
+        "array_agg(DISTINCT i ORDER BY i)"
+    ]
+    texts = [
+        "string_agg(t, ',' ORDER BY id)",
+        "string_agg(t, '' ORDER BY t DESC, id)",
+        "string_agg(DISTINCT t, ';' ORDER BY t)",
+        "string_agg(t, ',' ORDER BY id) FILTER (WHERE t <> 'x')",
+    ]
     return [
-        aggregate("array_agg(any) -> any", "{agg:array_agg}", "{list}", arrays, result=lambda types: array_of(types[0])),
+        aggregate(
+            "array_agg(any) -> any", "{agg:array_agg}", "{list}", arrays, result=lambda types: array_of(types[0])
+        ),
         aggregate("string_agg(text, text) -> text", "{joined}", "{joined}", texts),
-        aggregate("first(any) -> any", "{first}", "{first}",
-                  ["first(t ORDER BY id DESC) == (array_agg(t ORDER BY id DESC))[1]", "first(i ORDER BY i) == (array_agg(i ORDER BY i))[1]"]),
-        aggregate("last(any) -> any", "{last}", "{last}",
-                  ["last(t ORDER BY id) == (array_agg(t ORDER BY id DESC))[1]"]),
-    ]  # fmt: skip
+        aggregate(
+            "first(any) -> any",
+            "{first}",
+            "{first}",
+            [
+                "first(t ORDER BY id DESC) == (array_agg(t ORDER BY id DESC))[1]",
+                "first(i ORDER BY i) == (array_agg(i ORDER BY i))[1]",
+            ],
+        ),
+        aggregate(
+            "last(any) -> any", "{last}", "{last}", ["last(t ORDER BY id) == (array_agg(t ORDER BY id DESC))[1]"]
+        ),
+    ]
 
 
 def _by_key() -> list[Function]:
@@ -164,9 +243,13 @@ def _by_key() -> list[Function]:
     for name, kernel, direction in (("min_by", "arg_min", "ASC"), ("max_by", "arg_max", "DESC")):
         judged = f"(array_agg({{}} ORDER BY {{}} {direction}) FILTER (WHERE {{}} IS NOT NULL))[1]"
         functions.append(
-            aggregate(f"{name}(any, any) -> any", f"{{by:{kernel}}}", f"{{agg:{name}}}",
-                      [f"{name}({x}, {y}) == {judged.format(x, y, y)}" for x, y in (("t", "id"), ("i", "ts"), ("n", "id"))])
-        )  # fmt: skip
+            aggregate(
+                f"{name}(any, any) -> any",
+                f"{{by:{kernel}}}",
+                f"{{agg:{name}}}",
+                [f"{name}({x}, {y}) == {judged.format(x, y, y)}" for x, y in (("t", "id"), ("i", "ts"), ("n", "id"))],
+            )
+        )
     return functions
 
 
@@ -176,27 +259,55 @@ def _ordered_sets() -> list[Function]:
     continuous = [f"percentile_cont({p}) {within.format(c)}" for p in (0.5, 0, 1, 0.3) for c in numbers]
     discrete = [f"percentile_disc({p}) {within.format(c)}" for p in (0.5, 0, 1, 0.3) for c in ("i", "n", "t", "d")]
     return [
-        aggregate("percentile_cont(double precision, double precision) -> double precision", "{within:quantile_cont}",
-                  "{within:percentile_cont}", continuous, approximate=True),
-        aggregate("percentile_disc(double precision, any) -> any", "{disc}", "{disc}", discrete,
-                  result=lambda types: types[1]),
-        aggregate("median(double precision) -> double precision", "{agg:median}", "{agg:median}",
-                  [f"median({c}) == percentile_cont(0.5) {within.format(c)}" for c in numbers], approximate=True),
+        aggregate(
+            "percentile_cont(double precision, double precision) -> double precision",
+            "{within:quantile_cont}",
+            "{within:percentile_cont}",
+            continuous,
+            approximate=True,
+        ),
+        aggregate(
+            "percentile_disc(double precision, any) -> any", "{disc}", "{disc}", discrete, result=lambda types: types[1]
+        ),
+        aggregate(
+            "median(double precision) -> double precision",
+            "{agg:median}",
+            "{agg:median}",
+            [f"median({c}) == percentile_cont(0.5) {within.format(c)}" for c in numbers],
+            approximate=True,
+        ),
         aggregate("mode(any) -> any", "{mode}", "{mode}", [f"mode() {within.format(c)}" for c in ("i", "t", "d", "n")]),
-    ]  # fmt: skip
+    ]
 
 
 def _estimates() -> list[Function]:
     return [
-        aggregate("approx_count_distinct(any) -> bigint", "{agg:approx_count_distinct}", "{agg:approx_count_distinct}",
-                  ["approx_count_distinct(i) == count(DISTINCT i)", "approx_count_distinct(t) == count(DISTINCT t)"]),
-        aggregate("approx_percentile(double precision, double precision) -> double precision", "{agg:approx_quantile}",
-                  "{agg:approx_percentile}", ["approx_percentile(i, 0.5) FILTER (WHERE i = 2) == avg(i) FILTER (WHERE i = 2)"],
-                  approximate=True),
-    ]  # fmt: skip
+        aggregate(
+            "approx_count_distinct(any) -> bigint",
+            "{agg:approx_count_distinct}",
+            "{agg:approx_count_distinct}",
+            ["approx_count_distinct(i) == count(DISTINCT i)", "approx_count_distinct(t) == count(DISTINCT t)"],
+        ),
+        aggregate(
+            "approx_percentile(double precision, double precision) -> double precision",
+            "{estimate:approx_quantile}",
+            "{estimate:approx_percentile}",
+            ["approx_percentile(i, 0.5) FILTER (WHERE i = 2) == avg(i) FILTER (WHERE i = 2)"],
+            approximate=True,
+        ),
+    ]
 
 
 FUNCTIONS: list[Function] = [
-    *_counts(), *_sums(), *_averages(), *_extremes(), *_truths(), *_bits(), *_statistics(), *_lists(), *_by_key(),
-    *_ordered_sets(), *_estimates(),
-]  # fmt: skip
+    *_counts(),
+    *_sums(),
+    *_averages(),
+    *_extremes(),
+    *_truths(),
+    *_bits(),
+    *_statistics(),
+    *_lists(),
+    *_by_key(),
+    *_ordered_sets(),
+    *_estimates(),
+]

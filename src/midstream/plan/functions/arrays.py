@@ -65,7 +65,9 @@ def _joined(kernel: Kernel) -> Template:
     def text(operands: Sequence[Operand], result: Type) -> str:
         left, right = (operand.text for operand in operands)
         join = "list_concat" if kernel == "duckdb" else "concat"
-        return f"CASE WHEN {left} IS NULL THEN {right} WHEN {right} IS NULL THEN {left} ELSE {join}({left}, {right}) END"
+        return (
+            f"CASE WHEN {left} IS NULL THEN {right} WHEN {right} IS NULL THEN {left} ELSE {join}({left}, {right}) END"
+        )
 
     return text
 
@@ -82,7 +84,8 @@ def _as_text(kernel: Kernel) -> Template:
                 items = f"transform({items}, x_ -> coalesce(x_, {null}))"
         if kernel == "duckdb":
             kept = f"list_filter({items}, lambda x_: x_ IS NOT NULL)"
-            return f"CASE WHEN len({kept}) = 0 AND {separator.text} IS NOT NULL THEN '' ELSE array_to_string({kept}, {separator.text}) END"
+            written = f"array_to_string({kept}, {separator.text})"
+            return f"CASE WHEN len({kept}) = 0 AND {separator.text} IS NOT NULL THEN '' ELSE {written} END"
         return f"array_join({items}, {separator.text})"
 
     return text
@@ -99,7 +102,9 @@ def _split(kernel: Kernel) -> Template:
         else:
             parts = f"split({value.text}, concat('\\\\Q', {separator.text}, '\\\\E'), -1)"
         whole = one if separator.literal == "" else parts
-        return f"CASE WHEN {value.text} = '' THEN {_empty(result, kernel)} WHEN {value.text} IS NOT NULL THEN {whole} END"
+        return (
+            f"CASE WHEN {value.text} = '' THEN {_empty(result, kernel)} WHEN {value.text} IS NOT NULL THEN {whole} END"
+        )
 
     return text
 
@@ -159,45 +164,185 @@ def _position(kernel: Kernel) -> Template:
 
 
 FUNCTIONS: list[Function] = [
-    function("subscript(anyarray, int) -> anyelement", duckdb=_subscript, spark="get({0}, {1} - 1)",
-             examples=["(ARRAY[1,2,3])[2]", "(ARRAY[1,2,3])[0]", "(ARRAY[1,2,3])[4]", "(ARRAY[1,2,3])[-1]", "(NULL::int[])[1]",
-                       "(ARRAY['a',NULL])[2]", "(ARRAY[1,2])[1 + 1]", "(ARRAY[1,2])[NULL]"]),
-    function("slice(anyarray, int, int) -> anyarray", duckdb=_slice("duckdb"), spark=_slice("spark"),
-             examples=["(ARRAY[1,2,3])[2:3]", "(ARRAY[1,2,3])[0:2]", "(ARRAY[1,2,3])[2:]", "(ARRAY[1,2,3])[3:2]", "(ARRAY[1,2,3])[2:9]",
-                       "(ARRAY[1,2,3])[NULL:2]", "(ARRAY[1,2,3])[5:9]"]),
-    function("array_length(anyarray, int) -> int", duckdb=_length("CAST(len({0}) AS INTEGER)"), spark=_length("array_size({0})"),
-             examples=["array_length(ARRAY[1,2], 1)", "array_length(ARRAY[1,2], 2)", "array_length('{}'::int[], 1)", "array_length(NULL::int[], 1)"]),
-    function("cardinality(anyarray) -> int", duckdb="CAST(len({0}) AS INTEGER)", spark="array_size({0})",
-             examples=["cardinality(ARRAY[1,NULL])", "cardinality('{}'::int[])", "cardinality(NULL::int[])"]),
-    function("array_append(anyarray, anyelement) -> anyarray", duckdb=_appended("duckdb"), spark=_appended("spark"),
-             examples=["array_append(ARRAY[1,2], 3)", "array_append(NULL::int[], 3)", "array_append(ARRAY[1], NULL)"]),
-    function("array_prepend(anyelement, anyarray) -> anyarray", duckdb=_appended("duckdb", True), spark=_appended("spark", True),
-             examples=["array_prepend(3, ARRAY[1,2])", "array_prepend(3, NULL::int[])"]),
-    *[function(f"{name}(anyarray, anyarray) -> anyarray", duckdb=_joined("duckdb"), spark=_joined("spark"), examples=examples)
-      for name, examples in (("array_cat", ["array_cat(ARRAY[1], ARRAY[2,3])", "array_cat(NULL::int[], ARRAY[2])",
-                                            "array_cat(ARRAY[2], NULL::int[])", "array_cat(NULL::int[], NULL::int[])"]),
-                             ("||", ["ARRAY[1] || ARRAY[2,NULL]", "ARRAY['a'] || '{b}'::text[]"]))],
-    function("||(anyarray, anyelement) -> anyarray", duckdb=_appended("duckdb"), spark=_appended("spark"), examples=["ARRAY[1] || 2"]),
-    function("||(anyelement, anyarray) -> anyarray", duckdb=_appended("duckdb", True), spark=_appended("spark", True),
-             examples=["1 || ARRAY[2]"]),
-    function("array_position(anyarray, anyelement) -> int", duckdb=_position("duckdb"), spark=_position("spark"),
-             examples=["array_position(ARRAY['a','b'], 'b')", "array_position(ARRAY[1,2], 9)", "array_position(NULL::int[], 1)"]),
-    function("array_to_string(anyarray, text) -> text", duckdb=_as_text("duckdb"), spark=_as_text("spark"),
-             examples=["array_to_string(ARRAY['a',NULL,'b'], ',')", "array_to_string(ARRAY[1,2], '-')", "array_to_string('{}'::text[], ',')",
-                       "array_to_string(ARRAY[1.50], ',')", "array_to_string(NULL::text[], ',')"]),
-    function("array_to_string(anyarray, text, text) -> text", duckdb=_as_text("duckdb"), spark=_as_text("spark"),
-             examples=["array_to_string(ARRAY['a',NULL], ',', '*')"]),
-    function("string_to_array(text, text) -> text[]", duckdb=_split("duckdb"), spark=_split("spark"),
-             examples=["string_to_array('a,b,', ',')", "string_to_array('', ',')", "string_to_array('a.b', '.')", "string_to_array('abc', '')",
-                       "string_to_array(NULL, ',')", "string_to_array('a||b', '||')"]),
-    function("= any(anyelement, anyarray) -> boolean", duckdb=_member("duckdb", False), spark=_member("spark", False),
-             examples=["1 = ANY('{1,2}'::int[])", "3 = ANY('{1,2}'::int[])", "3 = ANY('{1,NULL}'::int[])", "1 = ANY('{1,NULL}'::int[])",
-                       "NULL = ANY('{1}'::int[])", "1 = ANY('{}'::int[])", "1 = ANY(NULL::int[])", "'a' = ANY(string_to_array('a,b', ','))"]),
-    function("<> all(anyelement, anyarray) -> boolean", duckdb=_member("duckdb", True), spark=_member("spark", True),
-             examples=["1 <> ALL('{1,2}'::int[])", "3 <> ALL('{1,2}'::int[])", "3 <> ALL('{1,NULL}'::int[])", "3 <> ALL('{}'::int[])"]),
-    function("@>(anyarray, anyarray) -> boolean", duckdb=_contains("duckdb"), spark=_contains("spark"),
-             examples=["ARRAY[1,2,3] @> ARRAY[1,3]", "ARRAY[1,2] @> ARRAY[4]", "ARRAY[1,NULL] @> ARRAY[NULL]::int[]", "ARRAY[1] @> '{}'::int[]",
-                       "ARRAY[1] <@ ARRAY[1,2]", "NULL::int[] @> ARRAY[1]"]),
-    function("&&(anyarray, anyarray) -> boolean", duckdb=_overlaps("duckdb"), spark=_overlaps("spark"),
-             examples=["ARRAY[1,2] && ARRAY[2,3]", "ARRAY[1] && ARRAY[2]", "ARRAY[1,NULL] && ARRAY[NULL]::int[]", "ARRAY[1] && '{}'::int[]"]),
-]  # fmt: skip
+    function(
+        "subscript(anyarray, int) -> anyelement",
+        duckdb=_subscript,
+        spark="get({0}, {1} - 1)",
+        examples=[
+            "(ARRAY[1,2,3])[2]",
+            "(ARRAY[1,2,3])[0]",
+            "(ARRAY[1,2,3])[4]",
+            "(ARRAY[1,2,3])[-1]",
+            "(NULL::int[])[1]",
+            "(ARRAY['a',NULL])[2]",
+            "(ARRAY[1,2])[1 + 1]",
+            "(ARRAY[1,2])[NULL]",
+        ],
+    ),
+    function(
+        "slice(anyarray, int, int) -> anyarray",
+        duckdb=_slice("duckdb"),
+        spark=_slice("spark"),
+        examples=[
+            "(ARRAY[1,2,3])[2:3]",
+            "(ARRAY[1,2,3])[0:2]",
+            "(ARRAY[1,2,3])[2:]",
+            "(ARRAY[1,2,3])[3:2]",
+            "(ARRAY[1,2,3])[2:9]",
+            "(ARRAY[1,2,3])[NULL:2]",
+            "(ARRAY[1,2,3])[5:9]",
+        ],
+    ),
+    function(
+        "array_length(anyarray, int) -> int",
+        duckdb=_length("CAST(len({0}) AS INTEGER)"),
+        spark=_length("array_size({0})"),
+        examples=[
+            "array_length(ARRAY[1,2], 1)",
+            "array_length(ARRAY[1,2], 2)",
+            "array_length('{}'::int[], 1)",
+            "array_length(NULL::int[], 1)",
+        ],
+    ),
+    function(
+        "cardinality(anyarray) -> int",
+        duckdb="CAST(len({0}) AS INTEGER)",
+        spark="array_size({0})",
+        examples=["cardinality(ARRAY[1,NULL])", "cardinality('{}'::int[])", "cardinality(NULL::int[])"],
+    ),
+    function(
+        "array_append(anyarray, anyelement) -> anyarray",
+        duckdb=_appended("duckdb"),
+        spark=_appended("spark"),
+        examples=["array_append(ARRAY[1,2], 3)", "array_append(NULL::int[], 3)", "array_append(ARRAY[1], NULL)"],
+    ),
+    function(
+        "array_prepend(anyelement, anyarray) -> anyarray",
+        duckdb=_appended("duckdb", True),
+        spark=_appended("spark", True),
+        examples=["array_prepend(3, ARRAY[1,2])", "array_prepend(3, NULL::int[])"],
+    ),
+    *[
+        function(
+            f"{name}(anyarray, anyarray) -> anyarray",
+            duckdb=_joined("duckdb"),
+            spark=_joined("spark"),
+            examples=examples,
+        )
+        for name, examples in (
+            (
+                "array_cat",
+                [
+                    "array_cat(ARRAY[1], ARRAY[2,3])",
+                    "array_cat(NULL::int[], ARRAY[2])",
+                    "array_cat(ARRAY[2], NULL::int[])",
+                    "array_cat(NULL::int[], NULL::int[])",
+                ],
+            ),
+            ("||", ["ARRAY[1] || ARRAY[2,NULL]", "ARRAY['a'] || '{b}'::text[]"]),
+        )
+    ],
+    function(
+        "||(anyarray, anyelement) -> anyarray",
+        duckdb=_appended("duckdb"),
+        spark=_appended("spark"),
+        examples=["ARRAY[1] || 2"],
+    ),
+    function(
+        "||(anyelement, anyarray) -> anyarray",
+        duckdb=_appended("duckdb", True),
+        spark=_appended("spark", True),
+        examples=["1 || ARRAY[2]"],
+    ),
+    function(
+        "array_position(anyarray, anyelement) -> int",
+        duckdb=_position("duckdb"),
+        spark=_position("spark"),
+        examples=[
+            "array_position(ARRAY['a','b'], 'b')",
+            "array_position(ARRAY[1,2], 9)",
+            "array_position(NULL::int[], 1)",
+        ],
+    ),
+    function(
+        "array_to_string(anyarray, text) -> text",
+        duckdb=_as_text("duckdb"),
+        spark=_as_text("spark"),
+        examples=[
+            "array_to_string(ARRAY['a',NULL,'b'], ',')",
+            "array_to_string(ARRAY[1,2], '-')",
+            "array_to_string('{}'::text[], ',')",
+            "array_to_string(ARRAY[1.50], ',')",
+            "array_to_string(NULL::text[], ',')",
+        ],
+    ),
+    function(
+        "array_to_string(anyarray, text, text) -> text",
+        duckdb=_as_text("duckdb"),
+        spark=_as_text("spark"),
+        examples=["array_to_string(ARRAY['a',NULL], ',', '*')"],
+    ),
+    function(
+        "string_to_array(text, text) -> text[]",
+        duckdb=_split("duckdb"),
+        spark=_split("spark"),
+        examples=[
+            "string_to_array('a,b,', ',')",
+            "string_to_array('', ',')",
+            "string_to_array('a.b', '.')",
+            "string_to_array('abc', '')",
+            "string_to_array(NULL, ',')",
+            "string_to_array('a||b', '||')",
+        ],
+    ),
+    function(
+        "= any(anyelement, anyarray) -> boolean",
+        duckdb=_member("duckdb", False),
+        spark=_member("spark", False),
+        examples=[
+            "1 = ANY('{1,2}'::int[])",
+            "3 = ANY('{1,2}'::int[])",
+            "3 = ANY('{1,NULL}'::int[])",
+            "1 = ANY('{1,NULL}'::int[])",
+            "NULL = ANY('{1}'::int[])",
+            "1 = ANY('{}'::int[])",
+            "1 = ANY(NULL::int[])",
+            "'a' = ANY(string_to_array('a,b', ','))",
+        ],
+    ),
+    function(
+        "<> all(anyelement, anyarray) -> boolean",
+        duckdb=_member("duckdb", True),
+        spark=_member("spark", True),
+        examples=[
+            "1 <> ALL('{1,2}'::int[])",
+            "3 <> ALL('{1,2}'::int[])",
+            "3 <> ALL('{1,NULL}'::int[])",
+            "3 <> ALL('{}'::int[])",
+        ],
+    ),
+    function(
+        "@>(anyarray, anyarray) -> boolean",
+        duckdb=_contains("duckdb"),
+        spark=_contains("spark"),
+        examples=[
+            "ARRAY[1,2,3] @> ARRAY[1,3]",
+            "ARRAY[1,2] @> ARRAY[4]",
+            "ARRAY[1,NULL] @> ARRAY[NULL]::int[]",
+            "ARRAY[1] @> '{}'::int[]",
+            "ARRAY[1] <@ ARRAY[1,2]",
+            "NULL::int[] @> ARRAY[1]",
+        ],
+    ),
+    function(
+        "&&(anyarray, anyarray) -> boolean",
+        duckdb=_overlaps("duckdb"),
+        spark=_overlaps("spark"),
+        examples=[
+            "ARRAY[1,2] && ARRAY[2,3]",
+            "ARRAY[1] && ARRAY[2]",
+            "ARRAY[1,NULL] && ARRAY[NULL]::int[]",
+            "ARRAY[1] && '{}'::int[]",
+        ],
+    ),
+]

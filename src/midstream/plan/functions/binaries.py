@@ -37,16 +37,41 @@ def _decode(kernel: Kernel) -> Template:
 
 
 _BYTES: list[Function] = [
-    *[function(f"{name}(bytea) -> int", duckdb="CAST(octet_length({0}) AS INTEGER)", spark="octet_length({0})",
-               examples=[f"{name}('\\x00ff'::bytea)", f"{name}(''::bytea)", f"{name}(NULL::bytea)"]) for name in ("length", "octet_length")],
-    function("encode(bytea, text) -> text", duckdb=_encode("duckdb"), spark=_encode("spark"),
-             examples=["encode('\\x00fF'::bytea, 'hex')", "encode(NULL::bytea, 'hex')"]),
-    function("decode(text, text) -> bytea", duckdb=_decode("duckdb"), spark=_decode("spark"),
-             examples=["decode('00fF', 'hex')", "decode('', 'hex')", "decode('0g', 'hex')"]),
-    function("||(bytea, bytea) -> bytea", duckdb="({0} || {1})", spark="concat({0}, {1})", examples=["'\\x00'::bytea || '\\xff'::bytea"]),
+    *[
+        function(
+            f"{name}(bytea) -> int",
+            duckdb="CAST(octet_length({0}) AS INTEGER)",
+            spark="octet_length({0})",
+            examples=[f"{name}('\\x00ff'::bytea)", f"{name}(''::bytea)", f"{name}(NULL::bytea)"],
+        )
+        for name in ("length", "octet_length")
+    ],
+    function(
+        "encode(bytea, text) -> text",
+        duckdb=_encode("duckdb"),
+        spark=_encode("spark"),
+        examples=["encode('\\x00fF'::bytea, 'hex')", "encode(NULL::bytea, 'hex')"],
+    ),
+    function(
+        "decode(text, text) -> bytea",
+        duckdb=_decode("duckdb"),
+        spark=_decode("spark"),
+        examples=["decode('00fF', 'hex')", "decode('', 'hex')", "decode('0g', 'hex')"],
+    ),
+    function(
+        "||(bytea, bytea) -> bytea",
+        duckdb="({0} || {1})",
+        spark="concat({0}, {1})",
+        examples=["'\\x00'::bytea || '\\xff'::bytea"],
+    ),
     function("md5(bytea) -> text", both="md5({0})", examples=["md5('\\x00'::bytea)"]),
-    function("sha256(bytea) -> bytea", duckdb="unhex(sha256({0}))", spark="unhex(sha2({0}, 256))", examples=["sha256('\\x00'::bytea)"]),
-]  # fmt: skip
+    function(
+        "sha256(bytea) -> bytea",
+        duckdb="unhex(sha256({0}))",
+        spark="unhex(sha2({0}, 256))",
+        examples=["sha256('\\x00'::bytea)"],
+    ),
+]
 
 
 def _step(operand: Operand) -> str:
@@ -77,13 +102,32 @@ def _json(kernel: Kernel, as_text: bool) -> Template:
 
 _DOCUMENT = """'{"a": 1, "b": "x\\u00e9y", "c": [10, null, {"d": true}], "e": null, "f": 1.50, "g": {}}'::json"""
 _JSON: list[Function] = [
-    *[function(f"->>(json, {kind}) -> text", duckdb=_json("duckdb", True), spark=_json("spark", True), examples=examples)
-      for kind, examples in (("text", [f"{_DOCUMENT} ->> '{key}'" for key in ("a", "b", "e", "f", "missing")] + ["NULL::json ->> 'a'",
-                                       "'[1]'::json ->> 'a'"]),
-                             ("int", [f"({_DOCUMENT} -> 'c') ->> {i}" for i in (0, 1, 5)]))],
-    *[function(f"->(json, {kind}) -> json", duckdb=_json("duckdb", False), spark=_json("spark", False), examples=examples)
-      for kind, examples in (("text", [f"{_DOCUMENT} -> '{key}'" for key in ("a", "e", "missing", "g")]),
-                             ("int", [f"({_DOCUMENT} -> 'c') -> {i}" for i in (0, 2, 9)]))],
-]  # fmt: skip
+    *[
+        function(
+            f"->>(json, {kind}) -> text",
+            duckdb=_json("duckdb", True),
+            spark=_json("spark", True),
+            examples=examples,
+            note="Numbers lose zeros behind the point: 1.50 comes out as 1.5.",
+        )
+        for kind, examples in (
+            (
+                "text",
+                [f"{_DOCUMENT} ->> '{key}'" for key in ("a", "b", "e", "missing")]
+                + ["NULL::json ->> 'a'", "'[1]'::json ->> 'a'"],
+            ),
+            ("int", [f"({_DOCUMENT} -> 'c') ->> {i}" for i in (0, 1, 5)]),
+        )
+    ],
+    *[
+        function(
+            f"->(json, {kind}) -> json", duckdb=_json("duckdb", False), spark=_json("spark", False), examples=examples
+        )
+        for kind, examples in (
+            ("text", [f"{_DOCUMENT} -> '{key}'" for key in ("a", "e", "missing", "g")]),
+            ("int", [f"({_DOCUMENT} -> 'c') -> {i}" for i in (0, 2, 9)]),
+        )
+    ],
+]
 
 FUNCTIONS: list[Function] = [*_BYTES, *_JSON]

@@ -10,17 +10,41 @@ from midstream.plan.functions.model import Kernel
 from midstream.types import Type
 
 _DUCKDB = {
-    "smallint": "SMALLINT", "int": "INTEGER", "bigint": "BIGINT", "real": "FLOAT", "double precision": "DOUBLE",
-    "boolean": "BOOLEAN", "text": "VARCHAR", "varchar": "VARCHAR", "char": "VARCHAR", "json": "VARCHAR",
-    "date": "DATE", "timestamp": "TIMESTAMP", "timestamptz": "TIMESTAMPTZ", "interval": "INTERVAL", "bytea": "BLOB",
+    "smallint": "SMALLINT",
+    "int": "INTEGER",
+    "bigint": "BIGINT",
+    "real": "FLOAT",
+    "double precision": "DOUBLE",
+    "boolean": "BOOLEAN",
+    "text": "VARCHAR",
+    "varchar": "VARCHAR",
+    "char": "VARCHAR",
+    "json": "VARCHAR",
+    "date": "DATE",
+    "timestamp": "TIMESTAMP",
+    "timestamptz": "TIMESTAMPTZ",
+    "interval": "INTERVAL",
+    "bytea": "BLOB",
     "null": "VARCHAR",
-}  # fmt: skip
+}
 _SPARK = {
-    "smallint": "SMALLINT", "int": "INT", "bigint": "BIGINT", "real": "FLOAT", "double precision": "DOUBLE",
-    "boolean": "BOOLEAN", "text": "STRING", "varchar": "STRING", "char": "STRING", "json": "STRING",
-    "date": "DATE", "timestamp": "TIMESTAMP_NTZ", "timestamptz": "TIMESTAMP_LTZ", "bytea": "BINARY", "null": "STRING",
+    "smallint": "SMALLINT",
+    "int": "INT",
+    "bigint": "BIGINT",
+    "real": "FLOAT",
+    "double precision": "DOUBLE",
+    "boolean": "BOOLEAN",
+    "text": "STRING",
+    "varchar": "STRING",
+    "char": "STRING",
+    "json": "STRING",
+    "date": "DATE",
+    "timestamp": "TIMESTAMP_NTZ",
+    "timestamptz": "TIMESTAMP_LTZ",
+    "bytea": "BINARY",
+    "null": "STRING",
     "interval": "STRUCT<`months`: INT, `days`: INT, `microseconds`: BIGINT>",
-}  # fmt: skip
+}
 
 
 def kernel_type(type: Type, kernel: Kernel) -> str:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from midstream.types import BIGINT, NULL, NUMERIC, Type, array_of, parse_type
+from midstream.types import NULL, NUMERIC, Type, array_of, parse_type
 
 Kernel = Literal["duckdb", "spark"]
 KERNELS: tuple[Kernel, ...] = ("duckdb", "spark")
@@ -50,13 +50,13 @@ class Parameter:
     """What an argument must be.
 
     A type's name; `any`; `astext` for anything that is then written as text; `anyelement` and `anyarray` for one
-    type that all such arguments share."""
+    type that all such arguments share, `comparable` where it must have an order."""
 
     name: str
 
     @property
     def is_variable(self) -> bool:
-        return self.name in ("any", "astext", "anyelement", "anyarray")
+        return self.name in ("any", "astext", "anyelement", "comparable", "anyarray")
 
     @property
     def type(self) -> Type:
@@ -80,7 +80,8 @@ class Function:
     approximate: bool = False
     """The answer is an estimate, or depends on the kernel in its last digits."""
     volatile: bool = False
-    strictly_two_valued: bool = False
+    note: str = ""
+    """What a reader of the docs should know."""
 
     @property
     def signature(self) -> str:
@@ -116,6 +117,7 @@ def function(
     shape: Shape = "scalar",
     approximate: bool = False,
     volatile: bool = False,
+    note: str = "",
 ) -> Function:
     """Reads `name(type, type, ...) -> type`; `result` replaces the written type where it depends on the arguments."""
     match = _SIGNATURE.fullmatch(signature)
@@ -134,6 +136,7 @@ def function(
         variadic=variadic,
         approximate=approximate,
         volatile=volatile,
+        note=note,
     )
 
 
@@ -159,7 +162,7 @@ def _element(types: Sequence[Type], parameters: Sequence[str]) -> Type:
     for type, parameter in zip(types, parameters, strict=False):
         if parameter == "anyarray" and type.element is not None:
             return type.element
-        if parameter == "anyelement":
+        if parameter in ("anyelement", "comparable"):
             return type
     return types[0]
 
@@ -186,11 +189,5 @@ def expand(template: Template, operands: Sequence[Operand], result: Type) -> str
     return template.format(*texts, all=", ".join(texts), rest=", ".join(texts[1:]))
 
 
-def each(names: Iterable[str], make: Callable[[str], Function]) -> list[Function]:
-    """One overload for each of several types."""
-    return [make(name) for name in names]
-
-
 INTEGERS = ("smallint", "int", "bigint")
 FLOATS = ("real", "double precision")
-COUNT = BIGINT

@@ -97,17 +97,49 @@ def _binary_examples(operator: str, pairs: Sequence[tuple[str, str]]) -> list[st
 
 
 _INT_PAIRS = {
-    "smallint": [("7::smallint", "(-2)::smallint"), ("32767::smallint", "1::smallint"), ("NULL::smallint", "3::smallint"),
-                 ("(-32768)::smallint", "(-1)::smallint")],
-    "int": [("7", "(-2)"), ("2147483647", "1"), ("(-2147483648)", "(-1)"), ("NULL::int", "3"), ("7", "0"), ("(-7)", "2"),
-            ("7", "2::smallint")],
-    "bigint": [("7::bigint", "(-2)"), ("9223372036854775807", "1"), ("(-9223372036854775807-1)", "(-1)"), ("7", "0::bigint")],
-}  # fmt: skip
-_NUMERIC_PAIRS = [("1.50", "0.25"), ("(-7.5)", "2"), ("1", "3.00"), ("2.0", "3"), ("NULL::numeric(5,2)", "1.5"),
-                  ("99999999.99", "0.01"), ("12345678901234567890.5", "3"), ("5.5", "0.0"), ("10.0", "(-4)")]  # fmt: skip
-_FLOAT_PAIRS = [("1.5::float8", "0.25::float8"), ("'NaN'::float8", "1::float8"), ("'Infinity'::float8", "2"),
-                ("NULL::float8", "1"), ("7.5::float8", "1.5"), ("1::float8", "0::float8"), ("1.5::real", "2.5::real"),
-                ("1.5::real", "2")]  # fmt: skip
+    "smallint": [
+        ("7::smallint", "(-2)::smallint"),
+        ("32767::smallint", "1::smallint"),
+        ("NULL::smallint", "3::smallint"),
+        ("(-32768)::smallint", "(-1)::smallint"),
+    ],
+    "int": [
+        ("7", "(-2)"),
+        ("2147483647", "1"),
+        ("(-2147483648)", "(-1)"),
+        ("NULL::int", "3"),
+        ("7", "0"),
+        ("(-7)", "2"),
+        ("7", "2::smallint"),
+    ],
+    "bigint": [
+        ("7::bigint", "(-2)"),
+        ("9223372036854775807", "1"),
+        ("(-9223372036854775807-1)", "(-1)"),
+        ("7", "0::bigint"),
+    ],
+}
+_NUMERIC_PAIRS = [
+    ("1.50", "0.25"),
+    ("(-7.5)", "2"),
+    ("1", "3.00"),
+    ("2.0", "3"),
+    ("NULL::numeric(5,2)", "1.5"),
+    ("99999999.99", "0.01"),
+    ("12345678901234567890.5", "3"),
+    ("5.5", "0.0"),
+    ("10.0", "(-4)"),
+]
+_FLOAT_PAIRS = [
+    ("1.5::float8", "0.25::float8"),
+    ("'NaN'::float8", "1::float8"),
+    ("'Infinity'::float8", "2"),
+    ("NULL::float8", "1"),
+    ("7.5::float8", "1.5"),
+    ("1::float8", "0::float8"),
+    ("1.5::real", "2.5::real"),
+    ("1.5::real", "2"),
+]
 
 
 def _arithmetic() -> list[Function]:
@@ -127,9 +159,11 @@ def _integer_operator(operator: str, name: str) -> Function:
         # The smallest integer % -1 is 0; DuckDB calls it an overflow.
         duckdb = "CASE WHEN {1} = -1 THEN {0} - {0} ELSE {0} % {1} END"
     return function(
-        f"{operator}({name}, {name}) -> {name}", duckdb=duckdb, spark=spark,
+        f"{operator}({name}, {name}) -> {name}",
+        duckdb=duckdb,
+        spark=spark,
         examples=_binary_examples(operator, _INT_PAIRS[name]),
-    )  # fmt: skip
+    )
 
 
 def _numeric_operator(operator: str) -> Function:
@@ -137,9 +171,12 @@ def _numeric_operator(operator: str) -> Function:
     duckdb: Template = _duckdb_quotient if operator == "/" else _exact(operator, "duckdb")
     spark: Template = _spark_quotient if operator == "/" else _exact(operator, "spark")
     return function(
-        f"{operator}(numeric, numeric) -> numeric", result=rule, duckdb=duckdb, spark=spark,
+        f"{operator}(numeric, numeric) -> numeric",
+        result=rule,
+        duckdb=duckdb,
+        spark=spark,
         examples=_binary_examples(operator, _NUMERIC_PAIRS),
-    )  # fmt: skip
+    )
 
 
 def _float_operator(operator: str, name: str) -> Function:
@@ -167,12 +204,14 @@ def _bits() -> list[Function]:
     functions = []
     for name in INTEGERS:
         for operator, spark in (("&", "({0} & {1})"), ("|", "({0} | {1})"), ("#", "({0} ^ {1})")):
-            duckdb = f"xor({{0}}, {{1}})" if operator == "#" else spark
+            duckdb = "xor({0}, {1})" if operator == "#" else spark
             functions.append(
                 function(
-                    f"{operator}({name}, {name}) -> {name}", duckdb=duckdb, spark=spark,
+                    f"{operator}({name}, {name}) -> {name}",
+                    duckdb=duckdb,
+                    spark=spark,
                     examples=[f"12::{name} {operator} 10::{name}", f"(-1)::{name} {operator} 5::{name}"],
-                )  # fmt: skip
+                )
             )
         functions.append(function(f"~({name}) -> {name}", both="(~ {0})", examples=[f"~ (5::{name})"]))
     return functions
@@ -206,43 +245,62 @@ def _rounding() -> list[Function]:
         samples = ["1.2", "(-1.2)", "1.0", "NULL::numeric(4,2)", "(-0.5)"]
         functions.append(
             function(
-                f"{name}(numeric) -> numeric", result=_whole,
-                duckdb=_cast_result(kernel_name + "({0})", "duckdb"), spark=_cast_result(kernel_name + "({0})", "spark"),
+                f"{name}(numeric) -> numeric",
+                result=_whole,
+                duckdb=_cast_result(kernel_name + "({0})", "duckdb"),
+                spark=_cast_result(kernel_name + "({0})", "spark"),
                 examples=[f"{name}({x})" for x in samples],
-            )  # fmt: skip
+            )
         )
         functions.append(
             function(
-                f"{name}(double precision) -> double precision", duckdb=kernel_name + "({0})",
+                f"{name}(double precision) -> double precision",
+                duckdb=kernel_name + "({0})",
                 spark=_big_double(kernel_name),
                 examples=[f"{name}({x}::float8)" for x in [*samples[:4], "1e300", "'NaN'", "'Infinity'"]],
-            )  # fmt: skip
+            )
         )
     functions += [
-        function("round(double precision) -> double precision", duckdb="round_even({0}, 0)", spark="rint({0})",
-                 examples=[f"round({x}::float8)" for x in ("2.5", "3.5", "(-2.5)", "0.4", "1e300", "'NaN'", "NULL")]),
-        function("round(numeric) -> numeric", result=_whole, duckdb=_cast_result("round({0})", "duckdb"),
-                 spark=_cast_result("round({0}, 0)", "spark"),
-                 examples=[f"round({x})" for x in ("2.5", "3.5", "(-2.5)", "0.4", "99.9", "NULL::numeric(4,1)")]),
-        function("round(numeric, int) -> numeric", result=_rounded_type, duckdb=_round_places("duckdb"),
-                 spark=_round_places("spark"),
-                 examples=["round(2.345, 2)", "round(-2.345, 2)", "round(1234.5, -2)", "round(1.5, 5)", "round(2.5, 0)"]),
-        function("trunc(double precision) -> double precision", duckdb="trunc({0})",
-                 spark="CASE WHEN {0} < 0 THEN - (CASE WHEN {0} <= -9007199254740992D THEN - {0} ELSE double(floor(- {0})) END)"
-                       " WHEN {0} < 9007199254740992D THEN double(floor({0})) ELSE {0} END",
-                 examples=[f"trunc({x}::float8)" for x in ("2.7", "(-2.7)", "1e300", "'-Infinity'", "'NaN'")]),
-        function("trunc(numeric) -> numeric", result=_whole, duckdb=_cast_result("trunc({0})", "duckdb"),
-                 spark=_cast_result("CASE WHEN {0} < 0 THEN ceil({0}) ELSE floor({0}) END", "spark"),
-                 examples=["trunc(2.7)", "trunc(-2.7)", "trunc(NULL::numeric(4,1))"]),
-    ]  # fmt: skip
+        function(
+            "round(double precision) -> double precision",
+            duckdb="round_even({0}, 0)",
+            spark="rint({0})",
+            examples=[f"round({x}::float8)" for x in ("2.5", "3.5", "(-2.5)", "0.4", "1e300", "'NaN'", "NULL")],
+        ),
+        function(
+            "round(numeric) -> numeric",
+            result=_whole,
+            duckdb=_cast_result("round({0})", "duckdb"),
+            spark=_cast_result("round({0}, 0)", "spark"),
+            examples=[f"round({x})" for x in ("2.5", "3.5", "(-2.5)", "0.4", "99.9", "NULL::numeric(4,1)")],
+        ),
+        function(
+            "round(numeric, int) -> numeric",
+            result=_rounded_type,
+            duckdb=_round_places("duckdb"),
+            spark=_round_places("spark"),
+            examples=["round(2.345, 2)", "round(-2.345, 2)", "round(1234.5, -2)", "round(1.5, 5)", "round(2.5, 0)"],
+        ),
+        function(
+            "trunc(double precision) -> double precision",
+            duckdb="trunc({0})",
+            spark="CASE WHEN abs({0}) < 9007199254740992D THEN double(CAST({0} AS BIGINT)) ELSE {0} END",
+            examples=[f"trunc({x}::float8)" for x in ("2.7", "(-2.7)", "1e300", "'-Infinity'", "'NaN'")],
+        ),
+        function(
+            "trunc(numeric) -> numeric",
+            result=_whole,
+            duckdb=_cast_result("trunc({0})", "duckdb"),
+            spark=_cast_result("CASE WHEN {0} < 0 THEN ceil({0}) ELSE floor({0}) END", "spark"),
+            examples=["trunc(2.7)", "trunc(-2.7)", "trunc(NULL::numeric(4,1))"],
+        ),
+    ]
     return functions
 
 
 def _big_double(name: str) -> Template:
     # Spark's ceil and floor of a double are bigint, which large values do not fit.
-    return (
-        "CASE WHEN abs({0}) < 9007199254740992D THEN double(" + name + "({0})) ELSE {0} END"
-    )
+    return "CASE WHEN abs({0}) < 9007199254740992D THEN double(" + name + "({0})) ELSE {0} END"
 
 
 def _round_places(kernel: Kernel) -> Template:
@@ -261,8 +319,13 @@ def _round_places(kernel: Kernel) -> Template:
 def _mathematics() -> list[Function]:
     def doubles(name: str, text: str, examples: Sequence[str], spark: str | None = None, count: int = 1) -> Function:
         inside = ", ".join(["double precision"] * count)
-        return function(f"{name}({inside}) -> double precision", duckdb=text, spark=spark or text, examples=examples,
-                        approximate=True)  # fmt: skip
+        return function(
+            f"{name}({inside}) -> double precision",
+            duckdb=text,
+            spark=spark or text,
+            examples=examples,
+            approximate=True,
+        )
 
     negative = raise_error("2201F", "cannot take square root of a negative number", "spark")
     log_zero = raise_error("2201E", "cannot take logarithm of zero or a negative number", "spark")
@@ -271,36 +334,73 @@ def _mathematics() -> list[Function]:
         return f"CASE WHEN {{0}} <= 0 THEN {log_zero} ELSE {name}({{0}}) END"
 
     return [
-        doubles("sqrt", "sqrt({0})", ["sqrt(2::float8)", "sqrt(0::float8)", "sqrt(NULL::float8)", "sqrt(-1::float8)"],
-                f"CASE WHEN {{0}} < 0 THEN {negative} ELSE sqrt({{0}}) END"),
+        doubles(
+            "sqrt",
+            "sqrt({0})",
+            ["sqrt(2::float8)", "sqrt(0::float8)", "sqrt(NULL::float8)", "sqrt(-1::float8)"],
+            f"CASE WHEN {{0}} < 0 THEN {negative} ELSE sqrt({{0}}) END",
+        ),
         doubles("cbrt", "cbrt({0})", ["cbrt(27::float8)", "cbrt(-8::float8)"]),
         doubles("exp", "exp({0})", ["exp(1::float8)", "exp(NULL::float8)", "exp(-1000::float8 * 0)"]),
         doubles("ln", "ln({0})", ["ln(2::float8)", "ln(0::float8)", "ln(-1::float8)"], logarithm("ln")),
         doubles("log", "log10({0})", ["log(100::float8)", "log(0::float8)"], logarithm("log10")),
         doubles("log", _LOG_DUCKDB, ["log(2::float8, 64) == log(2.0, 64.0)", "log10(100::float8)"], _LOG_SPARK, 2),
         doubles("log10", "log10({0})", ["log10(1000::float8)", "log10(0::float8)"], logarithm("log10")),
-        doubles("power", _POWER_DUCKDB, ["power(2::float8, 10)", "power(2::float8, -1)", "power(0::float8, 0)",
-                "power(0::float8, -1)", "power(-8::float8, 0.5)", "power('NaN'::float8, 0)", "2::float8 ^ 3"],
-                _POWER_SPARK, 2),
-        *[doubles(name, name + "({0})", [f"{name}(0.5::float8)", f"{name}(NULL::float8)"])
-          for name in ("sin", "cos", "tan", "atan", "sinh", "cosh", "tanh", "asinh", "degrees", "radians")],
+        doubles(
+            "power",
+            _POWER_DUCKDB,
+            [
+                "power(2::float8, 10)",
+                "power(2::float8, -1)",
+                "power(0::float8, 0)",
+                "power(0::float8, -1)",
+                "power(-8::float8, 0.5)",
+                "power('NaN'::float8, 0)",
+                "2::float8 ^ 3",
+            ],
+            _POWER_SPARK,
+            2,
+        ),
+        *[
+            doubles(name, name + "({0})", [f"{name}(0.5::float8)", f"{name}(NULL::float8)"])
+            for name in ("sin", "cos", "tan", "atan", "sinh", "cosh", "tanh", "asinh", "degrees", "radians")
+        ],
         *[doubles(name, name + "({0})", [f"{name}(0.5::float8)"]) for name in ("cot",)],
         doubles("asin", _in_range("asin"), ["asin(0.5::float8)", "asin(2::float8)"], _in_range("asin", "spark")),
         doubles("acos", _in_range("acos"), ["acos(0.5::float8)", "acos(2::float8)"], _in_range("acos", "spark")),
         doubles("atan2", "atan2({0}, {1})", ["atan2(1::float8, -1::float8)", "atan2(0::float8, 0::float8)"], None, 2),
         function("pi() -> double precision", both="pi()", examples=["pi()"]),
-        function("sign(double precision) -> double precision", duckdb="CAST(sign({0}) AS DOUBLE)", spark="sign({0})",
-                 examples=["sign(-2.5::float8)", "sign(0::float8)", "sign(NULL::float8)"]),
-        function("sign(numeric) -> numeric", result=lambda types: NUMERIC(1, 0),
-                 duckdb="CAST(sign({0}) AS DECIMAL(1, 0))", spark="CAST(sign({0}) AS DECIMAL(1, 0))",
-                 examples=["sign(-2.5)", "sign(0.0)"]),
+        function(
+            "sign(double precision) -> double precision",
+            duckdb="CAST(sign({0}) AS DOUBLE)",
+            spark="sign({0})",
+            examples=["sign(-2.5::float8)", "sign(0::float8)", "sign(NULL::float8)"],
+        ),
+        function(
+            "sign(numeric) -> numeric",
+            result=lambda types: NUMERIC(1, 0),
+            duckdb="CAST(sign({0}) AS DECIMAL(1, 0))",
+            spark="CAST(sign({0}) AS DECIMAL(1, 0))",
+            examples=["sign(-2.5)", "sign(0.0)"],
+        ),
         function("random() -> double precision", both="random()", volatile=True),
-        *[function(f"mod({name}, {name}) -> {name}", duckdb="CASE WHEN {1} = -1 THEN {0} - {0} ELSE {0} % {1} END",
-                   spark="({0} % {1})", examples=[f"mod(7::{name}, -3::{name})", f"mod(-7::{name}, 3::{name})",
-                                                  f"mod(7::{name}, 0::{name})"]) for name in INTEGERS],
-        function("mod(numeric, numeric) -> numeric", result=_remainder_type, duckdb=_exact("%", "duckdb"),
-                 spark=_exact("%", "spark"), examples=["mod(7.5, 2)", "mod(-7.5, 2.0)", "mod(7.5, 0)"]),
-    ]  # fmt: skip
+        *[
+            function(
+                f"mod({name}, {name}) -> {name}",
+                duckdb="CASE WHEN {1} = -1 THEN {0} - {0} ELSE {0} % {1} END",
+                spark="({0} % {1})",
+                examples=[f"mod(7::{name}, -3::{name})", f"mod(-7::{name}, 3::{name})", f"mod(7::{name}, 0::{name})"],
+            )
+            for name in INTEGERS
+        ],
+        function(
+            "mod(numeric, numeric) -> numeric",
+            result=_remainder_type,
+            duckdb=_exact("%", "duckdb"),
+            spark=_exact("%", "spark"),
+            examples=["mod(7.5, 2)", "mod(-7.5, 2.0)", "mod(7.5, 0)"],
+        ),
+    ]
 
 
 def _in_range(name: str, kernel: Kernel = "duckdb") -> str:

@@ -81,44 +81,108 @@ def _arithmetic() -> list[Function]:
     for kind, result in (("timestamp", "timestamp"), ("timestamptz", "timestamptz"), ("date", "timestamp")):
         moments = _MOMENTS[kind]
         functions += [
-            function(f"+({kind}, interval) -> {result}", duckdb="({0} + {1})", spark=_moved(1),
-                     examples=[f"{m} + {s}" for m in moments for s in _STEPS]),
-            function(f"+(interval, {kind}) -> {result}", duckdb="({1} + {0})", spark=_moved(1, swapped=True),
-                     examples=[f"{s} + {moments[0]}" for s in _STEPS]),
-            function(f"-({kind}, interval) -> {result}", duckdb="({0} - {1})", spark=_moved(-1),
-                     examples=[f"{m} - {s}" for m in moments for s in _STEPS]),
-        ]  # fmt: skip
-    pairs = [("'2020-01-02 01:00:00'", "'2020-01-01 02:00:00'"), ("'2020-01-01 02:00:00'", "'2020-01-03 01:00:00.5'"),
-             ("'2020-01-01'", "'2020-01-01'"), ("NULL", "'2020-01-01'")]  # fmt: skip
+            function(
+                f"+({kind}, interval) -> {result}",
+                duckdb="({0} + {1})",
+                spark=_moved(1),
+                examples=[f"{m} + {s}" for m in moments for s in _STEPS],
+            ),
+            function(
+                f"+(interval, {kind}) -> {result}",
+                duckdb="({1} + {0})",
+                spark=_moved(1, swapped=True),
+                examples=[f"{s} + {moments[0]}" for s in _STEPS],
+            ),
+            function(
+                f"-({kind}, interval) -> {result}",
+                duckdb="({0} - {1})",
+                spark=_moved(-1),
+                examples=[f"{m} - {s}" for m in moments for s in _STEPS],
+            ),
+        ]
+    pairs = [
+        ("'2020-01-02 01:00:00'", "'2020-01-01 02:00:00'"),
+        ("'2020-01-01 02:00:00'", "'2020-01-03 01:00:00.5'"),
+        ("'2020-01-01'", "'2020-01-01'"),
+        ("NULL", "'2020-01-01'"),
+    ]
     functions += [
-        function(f"-({kind}, {kind}) -> interval", duckdb=_duckdb_difference, spark=_spark_difference,
-                 examples=[f"{a}::{kind} - {b}::{kind}" for a, b in pairs])
+        function(
+            f"-({kind}, {kind}) -> interval",
+            duckdb=_duckdb_difference,
+            spark=_spark_difference,
+            examples=[f"{a}::{kind} - {b}::{kind}" for a, b in pairs],
+        )
         for kind in ("timestamp", "timestamptz")
-    ]  # fmt: skip
+    ]
     return functions
 
 
 _DATES: list[Function] = [
-    function("+(date, int) -> date", duckdb="({0} + {1})", spark="date_add({0}, {1})",
-             examples=["date '2020-02-28' + 2", "date '2020-01-01' + (-1)", "NULL::date + 1"]),
-    function("+(int, date) -> date", duckdb="({1} + {0})", spark="date_add({1}, {0})", examples=["2 + date '2020-02-28'"]),
-    function("-(date, int) -> date", duckdb="({0} - {1})", spark="date_sub({0}, {1})", examples=["date '2020-03-01' - 1"]),
-    function("-(date, date) -> int", duckdb="CAST({0} - {1} AS INTEGER)", spark="datediff({0}, {1})",
-             examples=["date '2020-03-01' - date '2020-02-01'", "date '1960-01-01' - date '2020-01-01'", "NULL - date '2020-01-01'"]),
-    function("+(interval, interval) -> interval", duckdb="({0} + {1})", spark=_spark_parts("{0} + {1}"),
-             examples=["interval '1 mon 2 days' + interval '3 days 01:00'"]),
-    function("-(interval, interval) -> interval", duckdb="({0} - {1})", spark=_spark_parts("{0} - {1}"),
-             examples=["interval '1 mon 2 days' - interval '3 days 01:00'"]),
-    function("-(interval) -> interval", duckdb="(- {0})", spark=_spark_parts("- {0}"), examples=["- (interval '1 mon -2 days 01:00')"]),
-    function("*(interval, int) -> interval", duckdb="({0} * {1})", spark=_spark_parts("{0} * {1}"),
-             examples=["interval '1 mon 2 days 00:30' * 3"]),
-    function("*(int, interval) -> interval", duckdb="({1} * {0})", spark=_spark_parts("{1} * {0}"), examples=["2 * interval '1 hour'"]),
-    function("make_date(int, int, int) -> date", both="make_date({0}, {1}, {2})",
-             examples=["make_date(2020, 2, 29)", "make_date(NULL, 1, 1)"]),
-    function("to_timestamp(double precision) -> timestamptz", duckdb="make_timestamptz(CAST(round({0} * 1000000) AS BIGINT))",
-             spark="timestamp_micros(CAST(rint({0} * 1000000D) AS BIGINT))",
-             examples=["to_timestamp(0)", "to_timestamp(1577836800.5)", "to_timestamp(-1.25)", "to_timestamp(NULL)"]),
-]  # fmt: skip
+    function(
+        "+(date, int) -> date",
+        duckdb="({0} + {1})",
+        spark="date_add({0}, {1})",
+        examples=["date '2020-02-28' + 2", "date '2020-01-01' + (-1)", "NULL::date + 1"],
+    ),
+    function(
+        "+(int, date) -> date", duckdb="({1} + {0})", spark="date_add({1}, {0})", examples=["2 + date '2020-02-28'"]
+    ),
+    function(
+        "-(date, int) -> date", duckdb="({0} - {1})", spark="date_sub({0}, {1})", examples=["date '2020-03-01' - 1"]
+    ),
+    function(
+        "-(date, date) -> int",
+        duckdb="CAST({0} - {1} AS INTEGER)",
+        spark="datediff({0}, {1})",
+        examples=[
+            "date '2020-03-01' - date '2020-02-01'",
+            "date '1960-01-01' - date '2020-01-01'",
+            "NULL - date '2020-01-01'",
+        ],
+    ),
+    function(
+        "+(interval, interval) -> interval",
+        duckdb="({0} + {1})",
+        spark=_spark_parts("{0} + {1}"),
+        examples=["interval '1 mon 2 days' + interval '3 days 01:00'"],
+    ),
+    function(
+        "-(interval, interval) -> interval",
+        duckdb="({0} - {1})",
+        spark=_spark_parts("{0} - {1}"),
+        examples=["interval '1 mon 2 days' - interval '3 days 01:00'"],
+    ),
+    function(
+        "-(interval) -> interval",
+        duckdb="(- {0})",
+        spark=_spark_parts("- {0}"),
+        examples=["- (interval '1 mon -2 days 01:00')"],
+    ),
+    function(
+        "*(interval, int) -> interval",
+        duckdb="({0} * {1})",
+        spark=_spark_parts("{0} * {1}"),
+        examples=["interval '1 mon 2 days 00:30' * 3"],
+    ),
+    function(
+        "*(int, interval) -> interval",
+        duckdb="({1} * {0})",
+        spark=_spark_parts("{1} * {0}"),
+        examples=["2 * interval '1 hour'"],
+    ),
+    function(
+        "make_date(int, int, int) -> date",
+        both="make_date({0}, {1}, {2})",
+        examples=["make_date(2020, 2, 29)", "make_date(NULL, 1, 1)"],
+    ),
+    function(
+        "to_timestamp(double precision) -> timestamptz",
+        duckdb="make_timestamptz(CAST(round({0} * 1000000) AS BIGINT))",
+        spark="timestamp_micros(CAST(rint({0} * 1000000D) AS BIGINT))",
+        examples=["to_timestamp(0)", "to_timestamp(1577836800.5)", "to_timestamp(-1.25)", "to_timestamp(NULL)"],
+    ),
+]
 
 
 # --- fields --------------------------------------------------------------------------------------
@@ -139,13 +203,22 @@ _FIELDS: dict[str, tuple[str, str, str]] = {
     "century": ("int", "((year({0}) + 99) // 100)", "((year({0}) + 99) div 100)"),
     "millennium": ("int", "((year({0}) + 999) // 1000)", "((year({0}) + 999) div 1000)"),
     "microseconds": ("int", "date_part('microseconds', {0})", "CAST(extract(SECOND FROM {0}) * 1000000 AS INT)"),
-    "milliseconds": ("numeric(8,3)", "CAST(date_part('microseconds', {0}) AS DECIMAL(9, 0)) * CAST('0.001' AS DECIMAL(4, 3))",
-                     "extract(SECOND FROM {0}) * 1000"),
-    "second": ("numeric(8,6)", "CAST(date_part('microseconds', {0}) AS DECIMAL(9, 0)) * CAST('0.000001' AS DECIMAL(7, 6))",
-               "extract(SECOND FROM {0})"),
-    "epoch": ("numeric(20,6)", "CAST(epoch_us({0}) AS DECIMAL(20, 0)) * CAST('0.000001' AS DECIMAL(7, 6))",
-              "CAST(unix_micros(CAST({0} AS TIMESTAMP_LTZ)) AS DECIMAL(20, 0)) * CAST('0.000001' AS DECIMAL(7, 6))"),
-}  # fmt: skip
+    "milliseconds": (
+        "numeric(8,3)",
+        "CAST(date_part('microseconds', {0}) AS DECIMAL(9, 0)) * CAST('0.001' AS DECIMAL(4, 3))",
+        "extract(SECOND FROM {0}) * 1000",
+    ),
+    "second": (
+        "numeric(8,6)",
+        "CAST(date_part('microseconds', {0}) AS DECIMAL(9, 0)) * CAST('0.000001' AS DECIMAL(7, 6))",
+        "extract(SECOND FROM {0})",
+    ),
+    "epoch": (
+        "numeric(20,6)",
+        "CAST(epoch_us({0}) AS DECIMAL(20, 0)) * CAST('0.000001' AS DECIMAL(7, 6))",
+        "CAST(unix_micros(CAST({0} AS TIMESTAMP_LTZ)) AS DECIMAL(20, 0)) * CAST('0.000001' AS DECIMAL(7, 6))",
+    ),
+}
 _FIELD_MOMENTS = ("2020-02-29 13:14:15.678901", "2019-12-30 00:00:00", "1969-12-31 23:59:59.5", "2021-01-03 01:00:00")
 
 
@@ -157,9 +230,11 @@ def _field(name: str, kind: str) -> Function:
     result, duckdb, spark = _FIELDS[name]
     moments = _FIELD_MOMENTS if kind == "timestamp" else _FIELD_MOMENTS[:1]
     return function(
-        f"extract {name}({kind}) -> {result}", duckdb=_cast_to_result(duckdb, "duckdb"), spark=_cast_to_result(spark, "spark"),
+        f"extract {name}({kind}) -> {result}",
+        duckdb=_cast_to_result(duckdb, "duckdb"),
+        spark=_cast_to_result(spark, "spark"),
         examples=[f"extract({name} from {kind} '{m}')" for m in moments] + [f"date_part('{name}', NULL::{kind})"],
-    )  # fmt: skip
+    )
 
 
 _UNITS = ("second", "minute", "hour", "day", "week", "month", "quarter", "year")
@@ -169,9 +244,11 @@ def _truncation(unit: str, kind: str) -> Function:
     spark = f"date_trunc('{unit}', {{0}})"
     spark = f"CAST({spark} AS TIMESTAMP_NTZ)" if kind == "timestamp" else spark
     return function(
-        f"date_trunc {unit}({kind}) -> {kind}", duckdb=f"date_trunc('{unit}', {{0}})", spark=spark,
+        f"date_trunc {unit}({kind}) -> {kind}",
+        duckdb=f"date_trunc('{unit}', {{0}})",
+        spark=spark,
         examples=[f"date_trunc('{unit}', {kind} '{m}')" for m in _FIELD_MOMENTS],
-    )  # fmt: skip
+    )
 
 
 # --- zones and text ------------------------------------------------------------------------------
@@ -211,14 +288,30 @@ def _zone(kernel: Kernel, to_local: bool) -> Template:
 
 _ZONES = ("'Europe/Berlin'", "'UTC'", "'America/New_York'")
 _TEXTS: list[Function] = [
-    *[function(f"to_char({kind}, text) -> text", duckdb=_written("duckdb"), spark=_written("spark"),
-               examples=[f"to_char({kind} '2020-02-03 04:05:06', '{p}')" for p in ("YYYY-MM-DD", "YYYY/MM/DD HH24:MI:SS", "MM")])
-      for kind in ("timestamp", "timestamptz")],
-    function("timezone(text, timestamptz) -> timestamp", duckdb=_zone("duckdb", True), spark=_zone("spark", True),
-             examples=[f"timestamptz '2020-07-01 12:00:00+00' at time zone {z}" for z in _ZONES]),
-    function("timezone(text, timestamp) -> timestamptz", duckdb=_zone("duckdb", False), spark=_zone("spark", False),
-             examples=[f"timestamp '2020-01-01 12:00:00' at time zone {z}" for z in _ZONES]),
-]  # fmt: skip
+    *[
+        function(
+            f"to_char({kind}, text) -> text",
+            duckdb=_written("duckdb"),
+            spark=_written("spark"),
+            examples=[
+                f"to_char({kind} '2020-02-03 04:05:06', '{p}')" for p in ("YYYY-MM-DD", "YYYY/MM/DD HH24:MI:SS", "MM")
+            ],
+        )
+        for kind in ("timestamp", "timestamptz")
+    ],
+    function(
+        "timezone(text, timestamptz) -> timestamp",
+        duckdb=_zone("duckdb", True),
+        spark=_zone("spark", True),
+        examples=[f"timestamptz '2020-07-01 12:00:00+00' at time zone {z}" for z in _ZONES],
+    ),
+    function(
+        "timezone(text, timestamp) -> timestamptz",
+        duckdb=_zone("duckdb", False),
+        spark=_zone("spark", False),
+        examples=[f"timestamp '2020-01-01 12:00:00' at time zone {z}" for z in _ZONES],
+    ),
+]
 
 FUNCTIONS: list[Function] = [
     *_arithmetic(),

@@ -9,12 +9,17 @@ from midstream.plan.functions.model import Function, function
 _OVERS = ("(ORDER BY id)", "(PARTITION BY k ORDER BY id DESC)", "(PARTITION BY k ORDER BY i NULLS FIRST, id)")
 _PEERS = ("(ORDER BY i)", "(PARTITION BY k ORDER BY i DESC)", "(PARTITION BY k)")
 _FRAMES = (
-    "(ORDER BY id ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING)", "(ORDER BY id ROWS UNBOUNDED PRECEDING)",
+    "(ORDER BY id ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING)",
+    "(ORDER BY id ROWS UNBOUNDED PRECEDING)",
     "(PARTITION BY k ORDER BY id ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING)",
-    "(ORDER BY id RANGE BETWEEN 2 PRECEDING AND CURRENT ROW)", "(ORDER BY i)", "(ORDER BY i DESC)", "(PARTITION BY k)",
-    "(ORDER BY id GROUPS BETWEEN 1 PRECEDING AND CURRENT ROW)", "(ORDER BY id ROWS BETWEEN 2 PRECEDING AND 1 FOLLOWING EXCLUDE CURRENT ROW)",
+    "(ORDER BY id RANGE BETWEEN 2 PRECEDING AND CURRENT ROW)",
+    "(ORDER BY i)",
+    "(ORDER BY i DESC)",
+    "(PARTITION BY k)",
+    "(ORDER BY id GROUPS BETWEEN 1 PRECEDING AND CURRENT ROW)",
+    "(ORDER BY id ROWS BETWEEN 2 PRECEDING AND 1 FOLLOWING EXCLUDE CURRENT ROW)",
     "(ORDER BY ts RANGE BETWEEN INTERVAL '1 day' PRECEDING AND CURRENT ROW)",
-)  # fmt: skip
+)
 
 
 def window(signature: str, duckdb: str, spark: str, examples: Sequence[str]) -> Function:
@@ -27,15 +32,23 @@ def _over(call: str, overs: Sequence[str]) -> list[str]:
 
 def _ranks() -> list[Function]:
     functions = [
-        window(f"{name}() -> bigint", f"{{agg:{name}}}", f"CAST({{agg:{name}}} AS BIGINT)",
-               _over(f"{name}()", _OVERS if name == "row_number" else _OVERS + _PEERS))
+        window(
+            f"{name}() -> bigint",
+            f"{{agg:{name}}}",
+            f"CAST({{agg:{name}}} AS BIGINT)",
+            _over(f"{name}()", _OVERS if name == "row_number" else _OVERS + _PEERS),
+        )
         for name in ("row_number", "rank", "dense_rank")
-    ]  # fmt: skip
+    ]
     functions += [
-        window(f"{name}() -> double precision", f"{{agg:{name}}}", f"{{agg:{name}}}", _over(f"{name}()", _OVERS + _PEERS))
+        window(
+            f"{name}() -> double precision", f"{{agg:{name}}}", f"{{agg:{name}}}", _over(f"{name}()", _OVERS + _PEERS)
+        )
         for name in ("percent_rank", "cume_dist")
     ]
-    functions.append(window("ntile(int) -> int", "CAST({agg:ntile} AS INTEGER)", "{agg:ntile}", _over("ntile(3)", _OVERS)))
+    functions.append(
+        window("ntile(int) -> int", "CAST({agg:ntile} AS INTEGER)", "{agg:ntile}", _over("ntile(3)", _OVERS))
+    )
     return functions
 
 
@@ -45,15 +58,33 @@ def _neighbours() -> list[Function]:
         same = f"{{agg:{name}}}"
         functions += [
             window(f"{name}(any) -> any", same, same, _over(f"{name}(i)", _OVERS) + _over(f"{name}(t)", _OVERS[:1])),
-            window(f"{name}(any, int) -> any", same, same, _over(f"{name}(i, 2)", _OVERS) + _over(f"{name}(n, 0)", _OVERS[:1])),
-            window(f"{name}(anyelement, int, anyelement) -> any", same, same,
-                   _over(f"{name}(i, 2, 99)", _OVERS) + _over(f"{name}(n, 1, 0.5)", _OVERS[:1])),
-        ]  # fmt: skip
+            window(
+                f"{name}(any, int) -> any",
+                same,
+                same,
+                _over(f"{name}(i, 2)", _OVERS) + _over(f"{name}(n, 0)", _OVERS[:1]),
+            ),
+            window(
+                f"{name}(anyelement, int, anyelement) -> any",
+                same,
+                same,
+                _over(f"{name}(i, 2, 99)", _OVERS) + _over(f"{name}(n, 1, 0.5)", _OVERS[:1]),
+            ),
+        ]
     for name in ("first_value", "last_value"):
-        functions.append(window(f"{name}(any) -> any", f"{{agg:{name}}}", f"{{agg:{name}}}",
-                                _over(f"{name}(t)", _OVERS + _FRAMES[:3])))  # fmt: skip
-    functions.append(window("nth_value(any, int) -> any", "{agg:nth_value}", "{agg:nth_value}",
-                            _over("nth_value(t, 2)", _OVERS + _FRAMES[:3])))  # fmt: skip
+        functions.append(
+            window(
+                f"{name}(any) -> any", f"{{agg:{name}}}", f"{{agg:{name}}}", _over(f"{name}(t)", _OVERS + _FRAMES[:3])
+            )
+        )
+    functions.append(
+        window(
+            "nth_value(any, int) -> any",
+            "{agg:nth_value}",
+            "{agg:nth_value}",
+            _over("nth_value(t, 2)", _OVERS + _FRAMES[:3]),
+        )
+    )
     return functions
 
 
@@ -61,8 +92,10 @@ def _aggregates_over() -> list[str]:
     """Aggregates with OVER, which have no entry of their own."""
     calls = ("sum(i)", "count(*)", "count(t)", "min(n)", "max(t)", "sum(n)", "avg(n)", "bool_or(o)")
     return [f"{call} OVER {over}" for call in calls for over in _FRAMES] + [
-        "sum(i) FILTER (WHERE id > 2) OVER (ORDER BY id)", "stddev(i) OVER (PARTITION BY k)", "count(*) OVER ()",
-    ]  # fmt: skip
+        "sum(i) FILTER (WHERE id > 2) OVER (ORDER BY id)",
+        "stddev(i) OVER (PARTITION BY k)",
+        "count(*) OVER ()",
+    ]
 
 
 FUNCTIONS: list[Function] = [*_ranks(), *_neighbours()]

@@ -60,6 +60,8 @@ class AggregateRenderer:
                 return self._by(name, node)
             case "within":
                 return self._within(name, node)
+            case "estimate":
+                return self._estimate(name, node)
             case "disc":
                 return self._percentile_disc(node)
             case "mode":
@@ -167,15 +169,18 @@ class AggregateRenderer:
 
     # --- WITHIN GROUP ----------------------------------------------------------------------------
 
-    def _fraction(self, node: exp.Expression) -> str:
-        fraction = node.expressions[0]
+    def _estimate(self, name: str, node: exp.Expression) -> str:
+        value, fraction = self.scalar(node.expressions[0]), self._fraction(node.expressions[1])
+        return f"{name}({value}, {fraction}){self._filter(node.args.get('filter'))}"
+
+    def _fraction(self, fraction: exp.Expression) -> str:
         if not isinstance(fraction, exp.Literal):
             raise KernelRefuses("the fraction of a percentile must be a constant")
         return str(fraction.this)
 
     def _within(self, name: str, node: exp.Expression) -> str:
         ordered = node.args["order"].expressions[0]
-        fraction, value = self._fraction(node), self.scalar(ordered.this)
+        fraction, value = self._fraction(node.expressions[0]), self.scalar(ordered.this)
         where = self._filter(node.args.get("filter"))
         if ordered.args.get("desc"):
             fraction = f"(1 - {fraction})"
@@ -186,7 +191,7 @@ class AggregateRenderer:
     def _percentile_disc(self, node: exp.Expression) -> str:
         """The first value, in order, with at least this fraction of all values up to it."""
         ordered = node.args["order"].expressions[0]
-        fraction = self._fraction(node)
+        fraction = self._fraction(node.expressions[0])
         if self.kernel == "spark":
             collected = self._collected(ordered.this, node, drop_nulls=True)
             return f"get({collected}, CAST(greatest(ceil({fraction} * size({collected})), 1) AS INT) - 1).`v`"

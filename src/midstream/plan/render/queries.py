@@ -168,7 +168,9 @@ class QueryRenderer:
             if number is None:
                 return f"LATERAL (SELECT unnest({array}) AS {value}) AS {name}"
             ordinal = self.scalars.name(number)
-            return f"LATERAL (SELECT unnest({array}) AS {value}, generate_subscripts({array}, 1) AS {ordinal}) AS {name}"
+            return (
+                f"LATERAL (SELECT unnest({array}) AS {value}, generate_subscripts({array}, 1) AS {ordinal}) AS {name}"
+            )
         if number is None:
             return f"LATERAL (SELECT explode({array}) AS {value}) AS {name}"
         ordinal = self.scalars.name(number)

@@ -16,6 +16,15 @@ from midstream.plan.render.literals import render_constant, render_null
 from midstream.plan.typing.nodes import AggregateCall, Call, Convert, Raw, Stored, type_of
 from midstream.types import Type
 
+_COMPARISONS: dict[type[exp.Expression], str] = {
+    exp.EQ: "=",
+    exp.NEQ: "<>",
+    exp.LT: "<",
+    exp.LTE: "<=",
+    exp.GT: ">",
+    exp.GTE: ">=",
+}
+
 
 class ScalarRenderer:
     """Text of scalars; queries inside them are written by `query`, which the whole renderer gives."""
@@ -110,7 +119,8 @@ class ScalarRenderer:
 
     def _connector(self, node: exp.Expression) -> str:
         word = " AND " if isinstance(node, exp.And) else " OR "
-        return "(" + word.join(self.scalar(part) for part in node.flatten()) + ")"
+        parts = [part for part in node.flatten() if isinstance(part, exp.Expression)]
+        return "(" + word.join(self.scalar(part) for part in parts) + ")"
 
     def _case(self, node: exp.Case) -> str:
         branches = [f"WHEN {self.scalar(b.this)} THEN {self.scalar(b.args['true'])}" for b in node.args["ifs"]]
@@ -134,8 +144,7 @@ class ScalarRenderer:
             raise KernelRefuses("Spark has no comparison with ANY or ALL of a query")
         quantifier = node.expression
         word = "ANY" if isinstance(quantifier, exp.Any) else "ALL"
-        operators = {exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">="}
-        operator = operators.get(type(node))
+        operator = _COMPARISONS.get(type(node))
         if operator is None:
             raise KernelRefuses(f"{node.key} with ANY or ALL of a query is not supported")
         return f"({self.scalar(node.this)} {operator} {word} ({self.query(quantifier.this.this)}))"

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from midstream.errors import InvalidQuery, TypeMismatch, UndefinedName, Unsupported
-from midstream.plan.functions import FUNCTIONS_BY_NAME, is_aggregate_name
+from midstream.plan.functions import is_aggregate_name
 from midstream.plan.functions.model import Function
 from midstream.plan.typing import scalars
 from midstream.plan.typing.calls import canonical_call
@@ -19,7 +19,7 @@ from midstream.plan.typing.nodes import AggregateCall, is_unknown, type_of, type
 from midstream.plan.typing.resolution import resolve
 from midstream.plan.typing.scopes import Scope
 from midstream.sql.positions import position_of
-from midstream.types import BIGINT, INT, INTERVAL, TEXT
+from midstream.types import BIGINT, INT, INTERVAL
 
 _WRAPPERS = (exp.Filter, exp.WithinGroup, exp.Window, exp.IgnoreNulls, exp.RespectNulls)
 
@@ -77,7 +77,9 @@ def _read(node: exp.Expression) -> _Written:
     named = canonical_call(node)
     if named is None or not is_aggregate_name(named[0]):
         raise TypeMismatch(
-            f"{named[0] if named else node.key} is not an aggregate function", sqlstate="42809", position=position_of(node)
+            f"{named[0] if named else node.key} is not an aggregate function",
+            sqlstate="42809",
+            position=position_of(node),
         )
     written = _Written(named[0], named[1], filter=filter_)
     _take_inner(written)
@@ -128,19 +130,23 @@ def _typed_call(written: _Written, node: exp.Expression, scope: Scope) -> tuple[
     return function, typed(result, function.result_type(kinds))
 
 
-def _resolve(written: _Written, arguments: list[exp.Expression], node: exp.Expression) -> tuple[Function, list[exp.Expression]]:
+def _resolve(
+    written: _Written, arguments: list[exp.Expression], node: exp.Expression
+) -> tuple[Function, list[exp.Expression]]:
     if written.star and written.name != "count":
         raise UndefinedName(f"function {written.name}(*) does not exist", sqlstate="42883", position=position_of(node))
     if written.name == "count" and written.distinct and len(arguments) > 1:
         raise Unsupported(
             "count(DISTINCT …) of several columns is not supported",
-            hint="Count the rows of a SELECT DISTINCT of these columns.", position=position_of(node),
-        )  # fmt: skip
+            hint="Count the rows of a SELECT DISTINCT of these columns.",
+            position=position_of(node),
+        )
     if written.name in ("mode", "percentile_cont", "percentile_disc"):
         raise TypeMismatch(
-            f"WITHIN GROUP is required for ordered-set aggregate {written.name}", sqlstate="42809",
+            f"WITHIN GROUP is required for ordered-set aggregate {written.name}",
+            sqlstate="42809",
             position=position_of(node),
-        )  # fmt: skip
+        )
     return resolve(written.name, arguments, position_of(node))
 
 
@@ -154,8 +160,9 @@ def _check(written: _Written, function: Function, node: exp.Expression) -> None:
         if any(part.this != first for part in written.order):
             raise InvalidQuery(
                 "in an aggregate with DISTINCT, ORDER BY expressions must appear in argument list",
-                sqlstate="42P10", position=position_of(node),
-            )  # fmt: skip
+                sqlstate="42P10",
+                position=position_of(node),
+            )
 
 
 def _ordered(node: exp.Expression, scope: Scope) -> exp.Ordered:
@@ -180,7 +187,9 @@ def _window(node: exp.Window, scope: Scope) -> exp.Expression:
     if written.distinct:
         raise Unsupported("DISTINCT is not implemented for window functions", position=position_of(node))
     if written.order:
-        raise Unsupported("ORDER BY inside the arguments of a window function is not supported", position=position_of(node))
+        raise Unsupported(
+            "ORDER BY inside the arguments of a window function is not supported", position=position_of(node)
+        )
     function, call = _typed_call(written, node, scope)
     if function.name not in WINDOWED and function.shape != "window":
         raise Unsupported(f"{function.name} cannot be used with OVER", position=position_of(node))
@@ -241,8 +250,9 @@ def _bound(bound: exp.Expression, kind: str, order: exp.Expression | None, scope
     if order is None or len(order.expressions) != 1:
         raise InvalidQuery(
             "RANGE with offset PRECEDING/FOLLOWING requires exactly one ORDER BY column",
-            sqlstate="42P20", position=position_of(bound),
-        )  # fmt: skip
+            sqlstate="42P20",
+            position=position_of(bound),
+        )
     key = type_of(order.expressions[0].this)
     if key.is_time:
         return convert(value, INTERVAL)

@@ -1,6 +1,6 @@
 """sqlglot's many classes of function nodes, back to a name and arguments as PostgreSQL writes them.
 
-    Substring(this=a, start=2)  ->  ("substr", [a, 2])
+Substring(this=a, start=2)  ->  ("substr", [a, 2])
 """
 
 from __future__ import annotations
@@ -10,25 +10,69 @@ from sqlglot import exp
 Arguments = list[exp.Expression]
 
 _OPERATORS: dict[type[exp.Expression], str] = {
-    exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%", exp.DPipe: "||",
-    exp.BitwiseAnd: "&", exp.BitwiseOr: "|", exp.BitwiseXor: "#", exp.BitwiseLeftShift: "<<",
-    exp.BitwiseRightShift: ">>", exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">=",
-    exp.NullSafeEQ: "is not distinct from", exp.NullSafeNEQ: "is distinct from",
-    exp.ArrayContainsAll: "@>", exp.ArrayContainedBy: "<@", exp.ArrayOverlaps: "&&",
-    exp.Like: "like", exp.ILike: "ilike", exp.SimilarTo: "similar to", exp.RegexpLike: "~", exp.RegexpILike: "~*",
-    exp.JSONBExtract: "#>", exp.JSONBExtractScalar: "#>>", exp.IntDiv: "div",
-}  # fmt: skip
+    exp.Add: "+",
+    exp.Sub: "-",
+    exp.Mul: "*",
+    exp.Div: "/",
+    exp.Mod: "%",
+    exp.DPipe: "||",
+    exp.BitwiseAnd: "&",
+    exp.BitwiseOr: "|",
+    exp.BitwiseXor: "#",
+    exp.BitwiseLeftShift: "<<",
+    exp.BitwiseRightShift: ">>",
+    exp.EQ: "=",
+    exp.NEQ: "<>",
+    exp.LT: "<",
+    exp.LTE: "<=",
+    exp.GT: ">",
+    exp.GTE: ">=",
+    exp.NullSafeEQ: "is not distinct from",
+    exp.NullSafeNEQ: "is distinct from",
+    exp.ArrayContainsAll: "@>",
+    exp.ArrayContainedBy: "<@",
+    exp.ArrayOverlaps: "&&",
+    exp.Like: "like",
+    exp.ILike: "ilike",
+    exp.SimilarTo: "similar to",
+    exp.RegexpLike: "~",
+    exp.RegexpILike: "~*",
+    exp.JSONBExtract: "#>",
+    exp.JSONBExtractScalar: "#>>",
+    exp.IntDiv: "div",
+}
 _NAMES: dict[type[exp.Expression], str] = {
-    exp.Pow: "power", exp.LogicalAnd: "bool_and", exp.LogicalOr: "bool_or", exp.Rand: "random",
-    exp.StrPosition: "strpos", exp.ArraySize: "array_length", exp.ArrayConcat: "array_cat", exp.Hex: "to_hex",
-    exp.GroupConcat: "string_agg", exp.ArgMin: "min_by", exp.ArgMax: "max_by", exp.LowerHex: "to_hex",
-    exp.ApproxDistinct: "approx_count_distinct", exp.BitwiseAndAgg: "bit_and", exp.BitwiseOrAgg: "bit_or",
-    exp.BitwiseXorAgg: "bit_xor", exp.Variance: "var_samp", exp.VariancePop: "var_pop", exp.Substring: "substr",
-    exp.UnixToTime: "to_timestamp", exp.StrToDate: "to_date", exp.StrToTime: "to_timestamp",
-    exp.TimeToStr: "to_char", exp.MD5: "md5", exp.ToChar: "to_char", exp.Ceil: "ceil",
-}  # fmt: skip
+    exp.Pow: "power",
+    exp.LogicalAnd: "bool_and",
+    exp.LogicalOr: "bool_or",
+    exp.Rand: "random",
+    exp.StrPosition: "strpos",
+    exp.ArraySize: "array_length",
+    exp.ArrayConcat: "array_cat",
+    exp.Hex: "to_hex",
+    exp.GroupConcat: "string_agg",
+    exp.ArgMin: "min_by",
+    exp.ArgMax: "max_by",
+    exp.LowerHex: "to_hex",
+    exp.ApproxDistinct: "approx_count_distinct",
+    exp.BitwiseAndAgg: "bit_and",
+    exp.BitwiseOrAgg: "bit_or",
+    exp.BitwiseXorAgg: "bit_xor",
+    exp.Variance: "var_samp",
+    exp.VariancePop: "var_pop",
+    exp.Substring: "substr",
+    exp.SHA2Digest: "sha256",
+    exp.UnixToTime: "to_timestamp",
+    exp.StrToDate: "to_date",
+    exp.StrToTime: "to_timestamp",
+    exp.TimeToStr: "to_char",
+    exp.MD5: "md5",
+    exp.ToChar: "to_char",
+    exp.Ceil: "ceil",
+}
 _KEPT_ARGUMENTS: dict[type[exp.Expression], tuple[str, ...]] = {
     exp.Initcap: ("this",),
+    exp.SHA2Digest: ("this",),
     exp.StrPosition: ("this", "substr"),
     exp.Chr: ("expressions",),
     exp.ArrayPrepend: ("expression", "this"),
@@ -96,7 +140,9 @@ def _json_path(node: exp.Expression) -> tuple[str, Arguments]:
     value: exp.Expression = node.this
     steps = [part for part in path.expressions if not isinstance(part, exp.JSONPathRoot)]
     for index, step in enumerate(steps):
-        key = exp.Literal.number(step.this) if isinstance(step, exp.JSONPathSubscript) else exp.Literal.string(step.name)
+        key = (
+            exp.Literal.number(step.this) if isinstance(step, exp.JSONPathSubscript) else exp.Literal.string(step.name)
+        )
         if index == len(steps) - 1:
             return name, [value, key]
         value = exp.Anonymous(this="->", expressions=[value, key])

@@ -33,7 +33,7 @@ def is_preferred(name: str) -> bool:
 
 
 def casts_implicitly(source: Type, to: Type) -> bool:
-    if source == to or source == NULL:
+    if source in (to, NULL):
         return True
     if source.element is not None or to.element is not None:
         return source.element is not None and to.element is not None and source.element.name == to.element.name

@@ -126,7 +126,9 @@ def _renumbered(node: exp.Literal, source: Type, to: Type) -> exp.Expression | N
     if to.is_float:
         return constant(repr(float(value)), to, node) if to.name == "double precision" else None
     if to.is_integer:
-        whole = value == value.to_integral_value() and abs(value) < 2 ** {"smallint": 15, "int": 31, "bigint": 63}[to.name]
+        whole = (
+            value == value.to_integral_value() and abs(value) < 2 ** {"smallint": 15, "int": 31, "bigint": 63}[to.name]
+        )
         return constant(str(int(value)), to, node) if whole else None
     precision, scale = numeric_digits(to)
     own = numeric_type_of(value.normalize() if value else Decimal(0))
@@ -187,6 +189,3 @@ def interval_constant(node: exp.Interval) -> exp.Expression:
             f'invalid input syntax for type interval: "{node.this.name}"', position=position_of(node), sqlstate="22007"
         )
     return constant(f"{parts.months} {parts.days} {parts.microseconds}", Type("interval"), node)
-
-
-

@@ -8,13 +8,26 @@ from midstream.errors import TypeMismatch
 from midstream.types import NUMERIC, UNBOUNDED_NUMERIC, Type, array_of
 
 _NAMES = {
-    exp.DType.SMALLINT: "smallint", exp.DType.INT: "int", exp.DType.BIGINT: "bigint", exp.DType.FLOAT: "real",
-    exp.DType.DOUBLE: "double precision", exp.DType.BOOLEAN: "boolean", exp.DType.TEXT: "text",
-    exp.DType.VARCHAR: "varchar", exp.DType.CHAR: "char", exp.DType.DATE: "date", exp.DType.TIMESTAMP: "timestamp",
-    exp.DType.TIMESTAMPNTZ: "timestamp", exp.DType.TIMESTAMPTZ: "timestamptz", exp.DType.INTERVAL: "interval",
-    exp.DType.VARBINARY: "bytea", exp.DType.BINARY: "bytea", exp.DType.JSON: "json", exp.DType.JSONB: "json",
+    exp.DType.SMALLINT: "smallint",
+    exp.DType.INT: "int",
+    exp.DType.BIGINT: "bigint",
+    exp.DType.FLOAT: "real",
+    exp.DType.DOUBLE: "double precision",
+    exp.DType.BOOLEAN: "boolean",
+    exp.DType.TEXT: "text",
+    exp.DType.VARCHAR: "varchar",
+    exp.DType.CHAR: "char",
+    exp.DType.DATE: "date",
+    exp.DType.TIMESTAMP: "timestamp",
+    exp.DType.TIMESTAMPNTZ: "timestamp",
+    exp.DType.TIMESTAMPTZ: "timestamptz",
+    exp.DType.INTERVAL: "interval",
+    exp.DType.VARBINARY: "bytea",
+    exp.DType.BINARY: "bytea",
+    exp.DType.JSON: "json",
+    exp.DType.JSONB: "json",
     exp.DType.BPCHAR: "char",
-}  # fmt: skip
+}
 
 
 def type_of_cast(node: exp.DataType) -> Type:

@@ -26,10 +26,10 @@ _FALSE = ("false", "no", "off", "0")
 def number_type(text: str) -> Type:
     """The type of a number as it is written, sign included; what no numeric holds is double precision."""
     if re.fullmatch(r"-?\d+", text):
-        value = int(text)
-        if -(2**31) <= value < 2**31:
+        whole = int(text)
+        if -(2**31) <= whole < 2**31:
             return INT
-        if -(2**63) <= value < 2**63:
+        if -(2**63) <= whole < 2**63:
             return BIGINT
     value = Decimal(text)
     return DOUBLE if _digits(value) > MAX_PRECISION else numeric_type_of(value)
@@ -163,9 +163,7 @@ def _moment(text: str, type: Type, position: Position | None) -> tuple[datetime.
         written = datetime.datetime(int(year), int(month), int(day), int(hour or 0), int(minute or 0))
         written += datetime.timedelta(seconds=_seconds(second), microseconds=micro)
     except (ValueError, OverflowError):
-        raise DataError(
-            f'date/time field value out of range: "{text}"', sqlstate="22008", position=position
-        ) from None
+        raise DataError(f'date/time field value out of range: "{text}"', sqlstate="22008", position=position) from None
     return written, _zone_offset(zone or other_zone)
 
 
@@ -232,15 +230,34 @@ class IntervalParts(NamedTuple):
 
 
 _UNITS = {
-    "microsecond": (0, 0, 1), "us": (0, 0, 1), "usec": (0, 0, 1),
-    "millisecond": (0, 0, 1000), "ms": (0, 0, 1000), "msec": (0, 0, 1000),
-    "second": (0, 0, 10**6), "sec": (0, 0, 10**6), "s": (0, 0, 10**6),
-    "minute": (0, 0, 60 * 10**6), "min": (0, 0, 60 * 10**6), "m": (0, 0, 60 * 10**6),
-    "hour": (0, 0, 3600 * 10**6), "hr": (0, 0, 3600 * 10**6), "h": (0, 0, 3600 * 10**6),
-    "day": (0, 1, 0), "d": (0, 1, 0), "week": (0, 7, 0), "w": (0, 7, 0),
-    "month": (1, 0, 0), "mon": (1, 0, 0), "year": (12, 0, 0), "yr": (12, 0, 0), "y": (12, 0, 0),
-    "decade": (120, 0, 0), "century": (1200, 0, 0), "centurie": (1200, 0, 0),
-}  # fmt: skip
+    "microsecond": (0, 0, 1),
+    "us": (0, 0, 1),
+    "usec": (0, 0, 1),
+    "millisecond": (0, 0, 1000),
+    "ms": (0, 0, 1000),
+    "msec": (0, 0, 1000),
+    "second": (0, 0, 10**6),
+    "sec": (0, 0, 10**6),
+    "s": (0, 0, 10**6),
+    "minute": (0, 0, 60 * 10**6),
+    "min": (0, 0, 60 * 10**6),
+    "m": (0, 0, 60 * 10**6),
+    "hour": (0, 0, 3600 * 10**6),
+    "hr": (0, 0, 3600 * 10**6),
+    "h": (0, 0, 3600 * 10**6),
+    "day": (0, 1, 0),
+    "d": (0, 1, 0),
+    "week": (0, 7, 0),
+    "w": (0, 7, 0),
+    "month": (1, 0, 0),
+    "mon": (1, 0, 0),
+    "year": (12, 0, 0),
+    "yr": (12, 0, 0),
+    "y": (12, 0, 0),
+    "decade": (120, 0, 0),
+    "century": (1200, 0, 0),
+    "centurie": (1200, 0, 0),
+}
 _PIECE = re.compile(r"\s*([+-]?)(?:(\d+):(\d{2})(?::(\d{2})(?:\.(\d{1,6}))?)?|(\d+(?:\.\d*)?|\.\d+)\s*([a-z]+))")
 
 

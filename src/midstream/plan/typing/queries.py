@@ -172,7 +172,9 @@ def _add_table(item: exp.Table, scope: Scope) -> Scope:
     name = item.name
     if name in scope.ctes:
         columns = scope.ctes[name]
-        given = [column.name for column in (item.args["alias"].args.get("columns") or [])] if item.args.get("alias") else []
+        given = (
+            [column.name for column in (item.args["alias"].args.get("columns") or [])] if item.args.get("alias") else []
+        )
         renamed = dict(zip([*given, *list(columns)[len(given) :]], columns.values(), strict=True))
         return scope.with_source(item.alias_or_name, renamed)
     return scope.with_source(item.alias_or_name, dict(scope.scans[name]), stored=True)
@@ -230,7 +232,9 @@ def _add_function(function: exp.Expression, item: exp.Expression, scope: Scope) 
 
 def _infer_values(item: exp.Values, scope: Scope) -> list[OutputColumn]:
     rows = [scalars.infer_all(row.expressions, scope) for row in item.expressions]
-    columns = [scalars.unify(list(column), "VALUES types {0} and {1} cannot be matched") for column in zip(*rows, strict=True)]
+    columns = [
+        scalars.unify(list(column), "VALUES types {0} and {1} cannot be matched") for column in zip(*rows, strict=True)
+    ]
     item.set("expressions", [exp.Tuple(expressions=list(row)) for row in zip(*columns, strict=True)])
     return [OutputColumn(f"column{i}", type_of(column[0])) for i, column in enumerate(columns, 1)]
 

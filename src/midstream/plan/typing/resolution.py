@@ -15,7 +15,7 @@ from midstream.errors import Error, Forbidden, Position, UndefinedName
 from midstream.plan.functions import FORBIDDEN, FUNCTIONS_BY_NAME, is_operator
 from midstream.plan.functions.model import Function
 from midstream.plan.typing.coercion import casts_implicitly, common_type, is_preferred
-from midstream.plan.typing.conversion import convert, numeric_literal_type
+from midstream.plan.typing.conversion import constant, convert, numeric_literal_type
 from midstream.plan.typing.nodes import is_unknown, type_of
 from midstream.types import NULL, NUMERIC, TEXT, Type, array_of
 
@@ -67,6 +67,9 @@ def _fits(function: Function, arguments: Nodes) -> bool:
         if parameter.name == "anyarray":
             if type != NULL and type.element is None:
                 return False
+        elif parameter.name == "comparable":
+            if type.name == "json":
+                return False
         elif parameter.name == "astext":
             if type.element is not None or type.name in ("interval", "bytea", "json"):
                 return False
@@ -80,7 +83,7 @@ def _variables(function: Function, arguments: Nodes) -> Type | None:
     types = []
     for index, argument in enumerate(arguments):
         parameter, type = function.parameter(index), type_of(argument)
-        if parameter.name == "anyelement":
+        if parameter.name in ("anyelement", "comparable"):
             types.append(type)
         elif parameter.name == "anyarray":
             types.append(type.element or NULL)
@@ -116,11 +119,9 @@ def _score(function: Function, types: Sequence[Type]) -> tuple[int, int, int]:
 
 def _converted(function: Function, arguments: Nodes) -> Nodes:
     shared = _variables(function, arguments) or NULL
-    if shared == NULL and any(p.name in ("anyelement", "anyarray") for p in function.parameters):
+    if shared == NULL and any(p.name in ("anyelement", "comparable", "anyarray") for p in function.parameters):
         shared = TEXT
-    return [
-        _to_parameter(function.parameter(index).name, argument, shared) for index, argument in enumerate(arguments)
-    ]
+    return [_to_parameter(function.parameter(index).name, argument, shared) for index, argument in enumerate(arguments)]
 
 
 def _to_parameter(parameter: str, argument: exp.Expression, shared: Type) -> exp.Expression:
@@ -129,15 +130,22 @@ def _to_parameter(parameter: str, argument: exp.Expression, shared: Type) -> exp
         return convert(argument, TEXT) if type == NULL else argument
     if parameter == "astext":
         return convert(argument, TEXT)
-    if parameter == "anyelement":
+    if parameter == "comparable" and shared.name == "char":
+        return _without_padding(argument)
+    if parameter in ("anyelement", "comparable"):
         return convert(argument, shared)
     if parameter == "anyarray":
         return convert(argument, array_of(shared))
     if parameter == "numeric":
         return _to_numeric(argument, type)
-    if parameter == "text" and type.is_text and type.name != "char":
-        return argument
     return convert(argument, _parsed(parameter))
+
+
+def _without_padding(argument: exp.Expression) -> exp.Expression:
+    """char(n) compares without the blanks behind it, and so does a literal beside it."""
+    if isinstance(argument, exp.Literal) and is_unknown(argument):
+        return constant(str(argument.this).rstrip(" "), TEXT, argument)
+    return convert(argument, TEXT)
 
 
 def _to_numeric(argument: exp.Expression, type: Type) -> exp.Expression:

@@ -1,6 +1,6 @@
 """Types of scalar expressions, bottom up: each node is replaced by its typed form.
 
-    "t"."a" + 1.5   over t.a int   ->   +(Convert("t"."a" to numeric(10,0)), 1.5)   of type numeric(12,1)
+"t"."a" + 1.5   over t.a int   ->   +(Convert("t"."a" to numeric(10,0)), 1.5)   of type numeric(12,1)
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from midstream.plan.typing.nodes import Call, Raw, is_unknown, type_of, typed
 from midstream.plan.typing.resolution import resolve
 from midstream.plan.typing.scopes import Scope
 from midstream.sql.positions import operator_position_of, position_of
-from midstream.types import BOOLEAN, INT, INTERVAL, NULL, TEXT, Type, array_of
+from midstream.types import BOOLEAN, INT, INTERVAL, NULL, TEXT, array_of
 
 
 def infer(node: exp.Expression, scope: Scope) -> exp.Expression:
@@ -51,9 +51,7 @@ def infer_condition(node: exp.Expression, scope: Scope, clause: str) -> exp.Expr
 def as_boolean(node: exp.Expression, clause: str) -> exp.Expression:
     type = type_of(node)
     if type != BOOLEAN and type != NULL:
-        raise TypeMismatch(
-            f"argument of {clause} must be type boolean, not type {type}", position=position_of(node)
-        )
+        raise TypeMismatch(f"argument of {clause} must be type boolean, not type {type}", position=position_of(node))
     return convert(node, BOOLEAN)
 
 
@@ -159,7 +157,8 @@ def _cast(node: exp.Expression, scope: Scope) -> exp.Expression:
 
 def _connector(node: exp.Expression, scope: Scope) -> exp.Expression:
     kind, word = (exp.And, "AND") if isinstance(node, exp.And) else (exp.Or, "OR")
-    operands = [infer_condition(part, scope, word) for part in node.flatten()]
+    parts = [part for part in node.flatten() if isinstance(part, exp.Expression)]
+    operands = [infer_condition(part, scope, word) for part in parts]
     result = operands[0]
     for operand in operands[1:]:
         result = typed(kind(this=result, expression=operand), BOOLEAN)
@@ -183,7 +182,8 @@ def _is(node: exp.Expression, scope: Scope) -> exp.Expression:
 
 def _between(node: exp.Expression, scope: Scope) -> exp.Expression:
     def part(key: str) -> exp.Expression:
-        return node.args[key].copy()
+        copy: exp.Expression = node.args[key].copy()
+        return copy
 
     def within(low: str, high: str) -> exp.Expression:
         first = call(">=", [infer(part("this"), scope), infer(part(low), scope)], node)
@@ -254,8 +254,10 @@ def _in(node: exp.Expression, scope: Scope) -> exp.Expression:
     if query is not None:
         return _in_query(left, query, scope)
     if isinstance(left, exp.Tuple):
-        rows = [_row_comparison("=", left.copy(), exp.EQ(this=left.copy(), expression=item), scope)
-                for item in node.expressions]  # fmt: skip
+        rows = [
+            _row_comparison("=", left.copy(), exp.EQ(this=left.copy(), expression=item), scope)
+            for item in node.expressions
+        ]
         return _any_of(rows)
     items = [infer(left, scope), *infer_all(node.expressions, scope)]
     types = [type_of(item) for item in items]
@@ -324,9 +326,10 @@ def _quantified_query(
     common = common_type([type_of(value), column.type])
     if common is None:
         raise UndefinedName(
-            f"operator does not exist: {type_of(value)} {name} {column.type}", sqlstate="42883",
+            f"operator does not exist: {type_of(value)} {name} {column.type}",
+            sqlstate="42883",
             position=position_of(node),
-        )  # fmt: skip
+        )
     kind = exp.Any if is_any else exp.All
     inner = queries.convert_outputs(inner, [common])
     comparison = type(node)(this=convert(value, common), expression=kind(this=exp.Subquery(this=inner)))
