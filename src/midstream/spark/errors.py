@@ -49,7 +49,8 @@ def named_by_text(text: str) -> Error | None:
     match = _OURS.search(text)
     if match is None:
         return None
-    state, message = match["state"] or match["marked"], match["message"].strip()
+    state = match["state"] or match["marked"]
+    message = match["message"].strip().removesuffix(" SQLSTATE: P0001")
     for prefix, family in _FAMILIES:
         if state.startswith(prefix):
             return family(message, sqlstate=state)
@@ -275,21 +276,15 @@ def _spark_cast(text: str) -> Error:
     )
     if match is None:
         return DataError("invalid input syntax", detail=_first_line(text), sqlstate="22P02")
-    name, value = _type_name(match["type"]), match["value"].strip("'")
+    name, value = _type_name(match["type"]), re.sub(r"\\(.)", r"\1", match["value"].strip("'"))
     sqlstate = "22007" if name in ("date", "timestamp", "timestamptz") else "22P02"
     return DataError(f'invalid input syntax for type {name}: "{value}"', sqlstate=sqlstate)
 
 
 def _spark_cast_overflow(text: str) -> Error:
-    match = re.search(r"cannot be cast to \"(?P<type>.*?)\"|(?:type|column) \"(?P<column>.*?)\"", text)
-    name = _type_name(match["type"]) if match and match["type"] else "value"
+    match = re.search(r"cannot be cast to \"(?P<type>.*?)\"", text)
+    name = _type_name(match["type"]) if match else "value"
     return DataError(f"{name} out of range", sqlstate="22003")
-
-
-def _spark_overflow(text: str) -> Error:
-    match = re.search(r"\] (?P<type>integer|long|short|byte|decimal)\b", text, re.IGNORECASE)
-    names = {"integer": "int", "long": "bigint", "short": "smallint", "byte": "smallint", "decimal": "numeric"}
-    return DataError(f"{names[match['type'].lower()] if match else 'value'} out of range", sqlstate="22003")
 
 
 def _spark_decimal(text: str) -> Error:
@@ -304,7 +299,7 @@ _SPARK_CONDITIONS: dict[str, Callable[[str], Error]] = {
     "DIVIDE_BY_ZERO": _fixed("22012", "division by zero"),
     "REMAINDER_BY_ZERO": _fixed("22012", "division by zero"),
     "INTERVAL_DIVIDED_BY_ZERO": _fixed("22012", "division by zero"),
-    "ARITHMETIC_OVERFLOW": _spark_overflow,
+    "ARITHMETIC_OVERFLOW": _fixed("22003", "value out of range"),
     "BINARY_ARITHMETIC_OVERFLOW": _fixed("22003", "value out of range"),
     "INTERVAL_ARITHMETIC_OVERFLOW": _fixed("22008", "interval out of range"),
     "DATETIME_OVERFLOW": _fixed("22008", "date/time value out of range"),
@@ -327,6 +322,10 @@ _SPARK_WORDS: tuple[tuple[re.Pattern[str], Callable[[str], Error]], ...] = tuple
     (re.compile(pattern, re.IGNORECASE), maker)
     for pattern, maker in (
         (
+            r"SparkContext was shut down|SparkContext has been shutdown|stopped SparkContext",
+            lambda text: EngineError("Spark was stopped", hint=_RESTART),
+        ),
+        (
             r"cancelled job group|cancelled part of cancelled|job \d+ cancelled|SPARK_JOB_CANCELLED|task killed",
             lambda text: Cancelled("the statement was cancelled"),
         ),
@@ -337,10 +336,6 @@ _SPARK_WORDS: tuple[tuple[re.Pattern[str], Callable[[str], Error]], ...] = tuple
         (
             r"OutOfMemoryError|UNABLE_TO_ACQUIRE_MEMORY|SparkOutOfMemory|Total size of serialized results",
             lambda text: OutOfResources("out of memory", detail=_first_line(text), hint=_MEMORY_HINT, sqlstate="53200"),
-        ),
-        (
-            r"SparkContext was shut down|SparkContext has been shutdown|stopped SparkContext",
-            lambda text: EngineError("Spark was stopped", hint=_RESTART),
         ),
         (
             r"Python worker exited|PYTHON_WORKER_EXITED|Cannot run program|Broken pipe|Connection reset|EOFException",

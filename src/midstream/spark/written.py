@@ -35,6 +35,8 @@ def statistics_of(metadata: pq.FileMetaData, types: dict[str, Type]) -> dict[str
     low: dict[str, object] = {}
     high: dict[str, object] = {}
     nulls: dict[str, int] = {}
+    # Spark's writer leaves NaN out of its bounds, though NaN is the largest number; DuckDB's gives no bounds then.
+    counts_nan = (metadata.created_by or "").startswith("DuckDB")
     for number in range(metadata.num_columns):
         name = metadata.schema.column(number).path
         type_ = types.get(name)
@@ -44,7 +46,7 @@ def statistics_of(metadata: pq.FileMetaData, types: dict[str, Type]) -> dict[str
         if any(group is None or not group.has_null_count for group in groups):
             continue
         nulls[name] = sum(group.null_count for group in groups)
-        bounds = _bounds(groups, type_)
+        bounds = None if type_.is_float and not counts_nan else _bounds(groups, type_)
         if bounds is not None:
             low |= _written(name, bounds[0], type_)
             high |= _written(name, bounds[1], type_)
