@@ -12,7 +12,7 @@ demo: ## The factory, told step by step (under a minute)
 	@scripts/setup run python examples/factory.py
 
 test: ## All tests but the long ones
-	@scripts/setup test $(PYTEST) -n 2 --dist loadfile
+	@scripts/setup test $(PYTEST) -n 2 --dist worksteal
 
 test-long: ## The tests that take long: crashes, large data, many random cases
 	@scripts/setup test $(PYTEST) -m long
@@ -21,7 +21,7 @@ check: ## Format, lint, types, and the tests that need no Spark: seconds
 	@scripts/setup check ruff format --check .
 	@scripts/setup check ruff check .
 	@scripts/setup check mypy
-	@scripts/setup check $(PYTEST) -q -n 2 -m "not long and not spark and not postgres"
+	@scripts/setup check $(PYTEST) -q -m "not long and not spark and not postgres"
 
 bench: ## The benchmarks; W=name for one of them
 	@scripts/setup test bench/run $(W)

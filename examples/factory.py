@@ -22,27 +22,30 @@ from rich.text import Text
 
 import midstream
 
-SECONDS_TO_READ = 1.6
+SECONDS_TO_READ = 1.0
 
 TABLES = """
 CREATE TABLE supplier (id int PRIMARY KEY, name text NOT NULL);
 CREATE TABLE station (id int PRIMARY KEY, location text NOT NULL,
                       supplier int NOT NULL REFERENCES supplier (id));
-CREATE TABLE part_usage   (part text NOT NULL, station int NOT NULL REFERENCES station (id));
-CREATE TABLE part_restock (part text NOT NULL, station int NOT NULL REFERENCES station (id));
+CREATE TABLE part_usage   (part text NOT NULL, station int REFERENCES station (id));
+CREATE TABLE part_restock (part text NOT NULL, station int REFERENCES station (id));
 """
 PEOPLE_AND_PLACES = """
 INSERT INTO supplier VALUES (1, 'Northwind'), (2, 'Akagi'), (3, 'Brandt');
-INSERT INTO station VALUES (10, 'Hall A, doors', 1), (20, 'Hall A, wheels', 2), (30, 'Hall B, mirrors', 3);
+INSERT INTO station VALUES
+  (10, 'Hall A, doors', 1), (20, 'Hall A, wheels', 2), (30, 'Hall B, mirrors', 3);
 """
 RESUPPLY_VIEW = """
 CREATE VIEW resupply AS
-  WITH used AS (SELECT part, station, count(*) AS n FROM part_usage GROUP BY part, station),
-       restocked AS (SELECT part, station, count(*) AS n FROM part_restock GROUP BY part, station)
+  WITH used AS (SELECT part, station, count(*) AS n
+                FROM part_usage GROUP BY part, station),
+       restocked AS (SELECT part, station, count(*) AS n
+                     FROM part_restock GROUP BY part, station)
   SELECT r.part, s.location, p.name AS supplier, r.n - u.n AS left_over
   FROM station s, supplier p, used u, restocked r
-  WHERE p.id = s.supplier AND s.id = u.station AND u.station = r.station AND u.part = r.part
-    AND r.n - u.n < 5;
+  WHERE p.id = s.supplier AND s.id = u.station
+    AND u.station = r.station AND u.part = r.part AND r.n - u.n < 5;
 """
 RESUPPLY = "SELECT * FROM resupply ORDER BY left_over, part;"
 REPAIR = """
@@ -89,12 +92,11 @@ def story(db: midstream.Database) -> Iterator[Step]:
 
 
 def current_scn(db: midstream.Database) -> int:
-    [(scn,)] = db.sql("SELECT current_scn()").fetchall()
-    return int(scn)
+    return db.sql("SELECT current_scn()").scn
 
 
 def work_a_shift(db: midstream.Database) -> RenderableType:
-    """Twenty thousand parts come and are used up; three wheels are left, and two mirrors."""
+    """Ten thousand parts come and most are used up; three wheels are left, and two mirrors."""
     restocked = [part for part in PARTS_AND_STATIONS for _ in range(2_000)]
     left = {"wheel": 3, "mirror": 2}
     used = [part for part in PARTS_AND_STATIONS for _ in range(2_000 - left.get(part, 250))]
@@ -137,8 +139,8 @@ def frame(titles: list[str], step: Step | None, answer: RenderableType) -> Rende
         is_current = step is not None and number == len(titles)
         told.append(f"{number:>2}  {title}\n", style="bold cyan" if is_current else "dim")
     grid = Table.grid(padding=(0, 2))
-    grid.add_column(width=34)
-    grid.add_column(width=96)
+    grid.add_column(width=33)
+    grid.add_column()
     code = Syntax(step.sql.strip(), "sql", background_color="default", word_wrap=True) if step else Text("")
     grid.add_row(told, Group(code, Text(""), answer))
     return Panel(grid, title="Midstream: a factory that must not run out of parts", border_style="blue")
