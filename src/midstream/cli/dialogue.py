@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 from midstream.cli import formats
 from midstream.cli.screen import Screen
-from midstream.errors import Cancelled, Error
+from midstream.errors import Cancelled
 
 if TYPE_CHECKING:
     from midstream import Database, Result, Session
@@ -22,7 +22,7 @@ Transaction = Literal["none", "open", "failed"]
 
 
 class Dialogue:
-    """A session with a screen; `transaction` is what the prompt shows."""
+    """A session with a screen."""
 
     def __init__(self, db: Database, session: Session, screen: Screen, format: formats.Format = "table") -> None:
         self.db = db
@@ -31,9 +31,16 @@ class Dialogue:
         self.format = format
         self.page = False
         self.timing = False
-        self.transaction: Transaction = "none"
+        self._has_failed = False
         self.last_query = ""
         self.schema_changed: Callable[[], None] = lambda: None
+
+    @property
+    def transaction(self) -> Transaction:
+        """What the session is in; a statement that failed inside a transaction has aborted it."""
+        if not self.session.in_transaction:
+            return "none"
+        return "failed" if self._has_failed else "open"
 
     def run(self, sql: str) -> None:
         """Runs one statement and prints its result; raises the database's errors."""
@@ -47,29 +54,20 @@ class Dialogue:
 
     def _answer(self, sql: str) -> Result:
         """Ctrl-C stops the statement and nothing else, however the interruption reaches us."""
+        self._has_failed = True
         try:
             with self.screen.progress(self.db.progress):
-                return self.session.sql(sql)
-        except Error:
-            self._note_failure()
-            raise
+                result = self.session.sql(sql)
         except KeyboardInterrupt:
-            self._note_failure()
             raise Cancelled("the statement was cancelled") from None
+        self._has_failed = False
+        return result
 
     def _note(self, sql: str, result: Result) -> None:
-        if result.status == "BEGIN":
-            self.transaction = "open"
-        elif result.status in ("COMMIT", "ROLLBACK"):
-            self.transaction = "none"
         if sql.split(maxsplit=1)[0].upper() in ("CREATE", "ALTER", "DROP"):
             self.schema_changed()
         if result.has_rows:
             self.last_query = sql
-
-    def _note_failure(self) -> None:
-        if self.transaction == "open":
-            self.transaction = "failed"
 
     def _print(self, result: Result) -> None:
         for notice in result.notices:

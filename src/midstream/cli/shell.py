@@ -75,7 +75,7 @@ class Shell:
     def _ready(self) -> AnyFormattedText:
         return [("bold", self._title + _MARKS[self._dialogue.transaction] + "> ")]
 
-    def _continuation(self, width: int, line: int, is_soft_wrap: bool) -> AnyFormattedText:
+    def _continuation(self, width: int, line: int, wrap_count: int) -> AnyFormattedText:
         return [("ansibrightblack", "-> ".rjust(width))]
 
 
