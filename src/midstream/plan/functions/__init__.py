@@ -15,6 +15,8 @@ from midstream.plan.functions import (
     casts_table,
     numbers,
     operators,
+    patterns,
+    spark_only,
     texts,
     times,
     windows,
@@ -25,12 +27,14 @@ FAMILIES: dict[str, list[Function]] = {
     "Comparison and choice": operators.FUNCTIONS,
     "Numbers": numbers.FUNCTIONS,
     "Texts": texts.FUNCTIONS,
+    "Regular expressions": patterns.FUNCTIONS,
     "Casts": casts_table.FUNCTIONS,
     "Dates and times": times.FUNCTIONS,
     "Arrays": arrays.FUNCTIONS,
     "Bytes and JSON": binaries.FUNCTIONS,
     "Aggregates": aggregates.FUNCTIONS,
     "Window functions": windows.FUNCTIONS,
+    "More of Spark's": spark_only.FUNCTIONS,
 }
 FUNCTIONS: dict[str, Function] = {f.signature: f for family in FAMILIES.values() for f in family}
 

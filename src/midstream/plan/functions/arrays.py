@@ -165,7 +165,7 @@ def _position(kernel: Kernel) -> Template:
 
 FUNCTIONS: list[Function] = [
     function(
-        "subscript(anyarray, int) -> anyelement",
+        "[](anyarray, int) -> anyelement",
         duckdb=_subscript,
         spark="get({0}, {1} - 1)",
         examples=[
@@ -180,7 +180,7 @@ FUNCTIONS: list[Function] = [
         ],
     ),
     function(
-        "slice(anyarray, int, int) -> anyarray",
+        "[:](anyarray, int, int) -> anyarray",
         duckdb=_slice("duckdb"),
         spark=_slice("spark"),
         examples=[

@@ -56,6 +56,27 @@ def _each_coalesced(operands: Sequence[Operand], result: Type) -> str:
     return "concat(" + ", ".join(f"coalesce({operand.text}, '')" for operand in operands) + ")"
 
 
+_LETTERS = ("ÉÀäöü", "straße", "İstanbul", "ΑΣ Σ", "ŉﬀ", "ᾀὐ", "😀ßé")
+_MANY = "".join(chr(c) for c in range(0x80, 0x10000) if len(chr(c).upper()) > 1)
+"""Letters whose upper case is more than one letter: they stay, or take the one letter that Unicode gives for it."""
+_ONE = "".join(c.title() if len(c.title()) == 1 else c for c in _MANY)
+_MANY_PATTERN = "[" + "".join(_MANY) + "]"
+_UPPER_DUCKDB = (
+    "CASE WHEN contains({0}, 'ß') THEN "
+    "array_to_string(list_transform(string_split({0}, 'ß'), lambda p_: upper(p_)), 'ß') ELSE upper({0}) END"
+)
+_UPPER_SPARK = (
+    f"CASE WHEN regexp_like({{0}}, '{_MANY_PATTERN}') THEN array_join(transform(split({{0}}, ''), c_ -> "
+    f"CASE WHEN regexp_like(c_, '{_MANY_PATTERN}') THEN translate(c_, '{_MANY}', '{_ONE}') ELSE upper(c_) END), '') "
+    f"ELSE upper({{0}}) END"
+)
+
+
+def _judged(name: str, text: str) -> str:
+    """PostgreSQL's answer where letters beyond ASCII have cases."""
+    return f"{name}('{text}') == {name}('{text}' COLLATE \"C.utf8\")"
+
+
 _LIKES = [
     ("'abc'", "'a%'"),
     ("'abc'", "'a_c'"),
@@ -123,8 +144,18 @@ FUNCTIONS: list[Function] = [
         spark="bit_length({0})",
         examples=["bit_length('é')"],
     ),
-    function("lower(text) -> text", both="lower({0})", examples=["lower('ABC')", "lower(NULL)", "lower('a1-B')"]),
-    function("upper(text) -> text", both="upper({0})", examples=["upper('abc')", "upper('')", "upper('a1-b')"]),
+    function(
+        "lower(text) -> text",
+        duckdb="lower({0})",
+        spark="lower(translate({0}, 'İΣ', 'iσ'))",
+        examples=["lower('ABC')", "lower(NULL)", "lower('a1-B')"] + [_judged("lower", t) for t in _LETTERS],
+    ),
+    function(
+        "upper(text) -> text",
+        duckdb=_UPPER_DUCKDB,
+        spark=_UPPER_SPARK,
+        examples=["upper('abc')", "upper('')", "upper('a1-b')"] + [_judged("upper", t) for t in _LETTERS],
+    ),
     function(
         "substr(text, int) -> text",
         both="substr({0}, greatest({1}, 1))",

@@ -81,6 +81,10 @@ _KEPT_ARGUMENTS: dict[type[exp.Expression], tuple[str, ...]] = {
 }
 
 
+_KEPT_NAMES = frozenset("year quarter month day hour minute second last_day array_contains count_if sha1 sha2".split())
+"""Functions whose sqlglot nodes are named otherwise, and have their arguments in the order of writing."""
+
+
 def canonical_call(node: exp.Expression) -> tuple[str, Arguments] | None:
     """Name and arguments of a function or operator; None: the node is neither."""
     kind = type(node)
@@ -105,6 +109,9 @@ def canonical_call(node: exp.Expression) -> tuple[str, Arguments] | None:
     if isinstance(node, (exp.JSONExtract, exp.JSONExtractScalar)):
         return _json_path(node)
     if isinstance(node, exp.Func):
+        written = node.meta.get("name")
+        if isinstance(written, str) and written.lower() in _KEPT_NAMES:
+            return written.lower(), arguments_of(node)
         name = _NAMES.get(kind) or node.sql_name().lower()
         return name, arguments_of(node, _KEPT_ARGUMENTS.get(kind))
     return None

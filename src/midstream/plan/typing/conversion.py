@@ -138,6 +138,16 @@ def _renumbered(node: exp.Literal, source: Type, to: Type) -> exp.Expression | N
     return None
 
 
+def exactly(node: exp.Expression, to: Type) -> exp.Expression | None:
+    """A number that is written in the text as a value of another number type, if it is one of its values."""
+    source = type_of(node)
+    if source == to:
+        return node
+    if isinstance(node, exp.Literal) and source.is_number and to.is_number:
+        return _renumbered(node, source, to)
+    return None
+
+
 def numeric_literal_type(node: exp.Expression) -> Type:
     """The tightest numeric of an exact number: the literal 3 is numeric(1,0), an int column numeric(10,0)."""
     if isinstance(node, exp.Literal) and not type_of(node).is_float:

@@ -15,9 +15,9 @@ from midstream.errors import Error, Forbidden, Position, UndefinedName
 from midstream.plan.functions import FORBIDDEN, FUNCTIONS_BY_NAME, is_operator
 from midstream.plan.functions.model import Function
 from midstream.plan.typing.coercion import casts_implicitly, common_type, is_preferred
-from midstream.plan.typing.conversion import constant, convert, numeric_literal_type
+from midstream.plan.typing.conversion import constant, convert, exactly, numeric_literal_type
 from midstream.plan.typing.nodes import is_unknown, type_of
-from midstream.types import NULL, NUMERIC, TEXT, Type, array_of
+from midstream.types import BOOLEAN, NULL, NUMERIC, TEXT, Type, array_of
 
 Nodes = list[exp.Expression]
 
@@ -117,7 +117,26 @@ def _score(function: Function, types: Sequence[Type]) -> tuple[int, int, int]:
     return exact, text, preferred
 
 
+def _literal_beside(function: Function, arguments: Nodes) -> Nodes | None:
+    """A comparison with a constant that the other side's type has: that side stays as it is, so that scans can skip.
+
+    n > 1  over numeric(10,2)   ->   n > 1.00"""
+    if len(arguments) != 2 or any(p.name != "comparable" for p in function.parameters) or function.result != BOOLEAN:
+        return None
+    left, right = arguments
+    if isinstance(left, exp.Literal) == isinstance(right, exp.Literal):
+        return None
+    if isinstance(right, exp.Literal):
+        exact = exactly(right, type_of(left))
+        return None if exact is None else [left, exact]
+    exact = exactly(left, type_of(right))
+    return None if exact is None else [exact, right]
+
+
 def _converted(function: Function, arguments: Nodes) -> Nodes:
+    beside = _literal_beside(function, arguments)
+    if beside is not None:
+        return beside
     shared = _variables(function, arguments) or NULL
     if shared == NULL and any(p.name in ("anyelement", "comparable", "anyarray") for p in function.parameters):
         shared = TEXT

@@ -14,7 +14,14 @@ from midstream.plan.functions.model import Function
 from midstream.plan.typing import aggregates, queries
 from midstream.plan.typing.calls import canonical_call
 from midstream.plan.typing.coercion import as_numeric, common_type
-from midstream.plan.typing.conversion import cast_explicitly, constant, convert, interval_constant, keep_place
+from midstream.plan.typing.conversion import (
+    cast_explicitly,
+    constant,
+    convert,
+    exactly,
+    interval_constant,
+    keep_place,
+)
 from midstream.plan.typing.data_types import is_unbounded_numeric, type_of_cast
 from midstream.plan.typing.literals import number_type
 from midstream.plan.typing.nodes import Call, Raw, is_unknown, type_of, typed
@@ -265,6 +272,9 @@ def _in(node: exp.Expression, scope: Scope) -> exp.Expression:
         call("=", [items[0], next(i for i in items if common_type([types[0], type_of(i)]) is None)], node)
     if types[0].name == "json" or types[0].name == "interval":
         return _any_of([call("=", [items[0].copy(), item], node) for item in items[1:]])
+    exact = [exactly(item, types[0]) for item in items[1:]]
+    if types[0].is_number and all(item is not None for item in exact):
+        return typed(exp.In(this=items[0], expressions=exact), BOOLEAN)
     unified = [convert(item, TEXT) if type_of(item).name == "char" else item for item in unify(items, "{0} {1}")]
     return typed(exp.In(this=unified[0], expressions=unified[1:]), BOOLEAN)
 
@@ -400,13 +410,13 @@ def _bracket(node: exp.Expression, scope: Scope) -> exp.Expression:
         low, high = index.args.get("this"), index.args.get("expression")
         bounds = [constant("1", INT) if low is None else infer(low, scope)]
         bounds.append(constant(str(2**31 - 1), INT) if high is None else infer(high, scope))
-        return call("slice", [array, *bounds], node)
+        return call("[:]", [array, *bounds], node)
     if type_of(array).element is None:
         raise TypeMismatch(
             f"cannot subscript type {type_of(array)} because it does not support subscripting",
             position=position_of(node),
         )
-    return call("subscript", [array, infer(index, scope)], node)
+    return call("[]", [array, infer(index, scope)], node)
 
 
 def _parameter(node: exp.Expression, scope: Scope) -> exp.Expression:
