@@ -6,6 +6,7 @@ A failing query is made smaller and printed with its tables, ready to paste. `--
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -113,8 +114,21 @@ def difference(world: World, query: RandomQuery, tally: Tally | None = None) -> 
         if wrong := _wrong_types(query, ours):
             return f"{kernel}: {wrong}"
         if not same_rows(ours.rows, theirs.rows, ordered=query.ordered):
-            return f"{kernel} answers {_shown(ours.rows)}\nPostgreSQL answers {_shown(theirs.rows)}"
+            return f"{kernel} and PostgreSQL differ\n{_told_apart(ours.rows, theirs.rows)}"
     return None
+
+
+def _told_apart(ours: list[tuple[Any, ...]], theirs: list[tuple[Any, ...]]) -> str:
+    """The rows that only one side has; where there are none, the first place where the order differs."""
+    left, right = Counter(map(repr, ours)), Counter(map(repr, theirs))
+    lines = [f"  only ours:   {row}" for row in list((left - right).elements())[:8]]
+    lines += [f"  only theirs: {row}" for row in list((right - left).elements())[:8]]
+    if not lines:
+        place = next(
+            place for place, pair in enumerate(zip(ours, theirs, strict=True)) if repr(pair[0]) != repr(pair[1])
+        )
+        lines = [f"  in another order from row {place + 1}: {ours[place]} where PostgreSQL has {theirs[place]}"]
+    return "\n".join(lines)
 
 
 def _both_must_fail(world: World, query: RandomQuery, theirs: Answer) -> str | None:
