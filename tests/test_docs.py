@@ -130,9 +130,11 @@ def exchanges(session: str) -> Iterator[tuple[str, str]]:
         yield "\n".join(typed), "".join(answered)
 
 
-@pytest.mark.spark
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_the_code_on_the_page_runs_and_answers_what_it_says(page: Path, tmp_path: Path) -> None:
+def test_the_code_on_the_page_runs_and_answers_what_it_says(
+    page: Path, tmp_path: Path, database: midstream.Database
+) -> None:
+    """The shared database keeps Spark alive between the pages."""
     before = os.getcwd()
     os.chdir(tmp_path)
     try:

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from click.testing import CliRunner, Result
 
+import midstream
 from midstream.cli import main
 
 pytestmark = pytest.mark.spark
@@ -21,7 +22,9 @@ ROWS = "INSERT INTO part VALUES (1, 'door', 12.5), (2, NULL, NULL), (3, '', -1);
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Run:
+def run(tmp_path: Path, database: midstream.Database) -> Run:
+    """Each call opens a database and closes it; the shared one keeps Spark alive meanwhile."""
+
     def invoke(command: str, *arguments: str, input: str | None = None) -> Result:
         return CliRunner().invoke(main, [command, str(tmp_path / "shop.db"), *arguments], input=input)
 
