@@ -64,7 +64,7 @@ class Dialogue:
         return result
 
     def _note(self, sql: str, result: Result) -> None:
-        if sql.split(maxsplit=1)[0].upper() in ("CREATE", "ALTER", "DROP"):
+        if sql.split(maxsplit=1)[0].upper() in ("CREATE", "ALTER", "DROP", "ROLLBACK"):
             self.schema_changed()
         if result.has_rows:
             self.last_query = sql
