@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from midstream.errors import InternalError, Unsupported
+from midstream.plan.aliases import separate_aliases
 from midstream.plan.context import Binding, SourceKind
 from midstream.plan.functions.model import KERNELS, Kernel
 from midstream.plan.limits import shape_refusal
@@ -93,6 +94,7 @@ def infer(binding: Binding, tree: exp.Expression, keep_unknown: bool = False) ->
 def seal(binding: Binding, tree: exp.Expression, outputs: Sequence[Output]) -> BoundQuery:
     """A typed tree, whose result columns are called c0, c1, …, as a value."""
     prune(tree)
+    separate_aliases(tree)
     scans = _scans(binding, tree)
     return BoundQuery(tuple(outputs), scans, refusals_of(tree, scans), tree)
 
