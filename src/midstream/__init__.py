@@ -11,15 +11,16 @@ The layers, lowest first, with what each may import:
 
     errors        the error tree: what, why, what to do, where          <- nothing
     types         the types of SQL values                               <- errors
+    kernels       what DuckDB, Spark and Parquet call types and names    <- types
     sql           text to statements, with positions                    <- errors, types
     relations     the nouns, and the catalog in one SQLite file         <- errors, types
-    plan          statements to typed trees, and those to SQL texts     <- errors, types, sql, relations
-    maintenance   what is asked of an engine                            <- errors, types, plan
-    ingest        rows from outside to checked Arrow, and back          <- errors, types, relations, maintenance
+    plan          statements to typed trees, and those to SQL texts     <- errors, types, kernels, sql, relations
+    maintenance   what is asked of an engine                            <- errors, types, kernels, plan
+    ingest        rows from outside to checked Arrow, and back          <- errors, types, kernels, relations, maintenance
     storage       Delta tables through delta-rs                         <- errors
-    spark         jobs and the two kernels                              <- errors, types, plan, maintenance
-    runtime       transactions, constraints, COPY, upkeep, recovery     <- errors, types, sql, relations, plan, maintenance, ingest, storage
-    serving       sessions, results, SHOW and EXPLAIN                   <- errors, types, sql, relations, plan, maintenance, ingest, runtime
+    spark         jobs and the two kernels                              <- errors, types, kernels, plan, maintenance
+    runtime       transactions, constraints, COPY, upkeep, recovery     <- errors, types, kernels, sql, relations, plan, maintenance, ingest, storage
+    serving       sessions, results, SHOW and EXPLAIN                   <- errors, types, kernels, sql, relations, plan, maintenance, ingest, runtime
     database      all of it wired together                              <- errors, maintenance, runtime, serving, spark
     api           the way in                                            <- database
     cli           the shell and the commands                            <- errors, api

@@ -18,6 +18,7 @@ import pyarrow.types as pat
 
 from midstream.errors import TypeMismatch
 from midstream.ingest.printed import print_interval
+from midstream.kernels import STORED_INTERVAL, stored_type
 from midstream.relations.table import Column
 from midstream.types import (
     BIGINT,
@@ -40,35 +41,12 @@ from midstream.types import (
     array_of,
 )
 
-INTERVAL_STRUCT = pa.struct([("months", pa.int32()), ("days", pa.int32()), ("microseconds", pa.int64())])
-
-_STORED: dict[str, pa.DataType] = {
-    "smallint": pa.int16(),
-    "int": pa.int32(),
-    "bigint": pa.int64(),
-    "real": pa.float32(),
-    "double precision": pa.float64(),
-    "boolean": pa.bool_(),
-    "text": pa.string(),
-    "varchar": pa.string(),
-    "char": pa.string(),
-    "json": pa.string(),
-    "date": pa.date32(),
-    "timestamp": pa.timestamp("us"),
-    "timestamptz": pa.timestamp("us", "UTC"),
-    "bytea": pa.binary(),
-    "interval": INTERVAL_STRUCT,
-    "null": pa.null(),
-}
+INTERVAL_STRUCT = STORED_INTERVAL
 
 
 def arrow_type(type: Type) -> pa.DataType:
     """What a value of the type is stored as."""
-    if type.element is not None:
-        return pa.list_(arrow_type(type.element))
-    if type.name == "numeric":
-        return pa.decimal128(cast(int, type.precision), type.scale or 0)
-    return _STORED[type.name]
+    return stored_type(type)
 
 
 def arrow_schema(columns: Iterable[Column]) -> pa.Schema:

@@ -16,6 +16,7 @@ from typing import cast
 
 from midstream.errors import DataError, Unsupported
 from midstream.ingest.texts import parse_text
+from midstream.kernels import kernel_type, quote_text
 from midstream.types import Type
 
 _DATE = r"(?:[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}|[0-9]{4}/[0-9]{1,2}/[0-9]{1,2})"
@@ -60,32 +61,14 @@ _PLAIN = {
 }
 """The part of each form that the kernel's own cast reads as PostgreSQL does: nearly all texts, and cheap."""
 
-_DUCKDB_TYPES = {
-    "smallint": "SMALLINT",
-    "int": "INTEGER",
-    "bigint": "BIGINT",
-    "real": "FLOAT",
-    "double precision": "DOUBLE",
-    "boolean": "BOOLEAN",
-    "date": "DATE",
-    "timestamp": "TIMESTAMP",
-    "timestamptz": "TIMESTAMPTZ",
-    "interval": "INTERVAL",
-    "bytea": "BLOB",
-}
-
 
 def duckdb_type(type: Type) -> str:
-    if type.element is not None:
-        return duckdb_type(type.element) + "[]"
-    if type.name == "numeric":
-        return f"DECIMAL({type.precision},{type.scale})"
-    return _DUCKDB_TYPES.get(type.name, "VARCHAR")
+    return kernel_type(type, "duckdb")
 
 
 def quoted(text: str) -> str:
     """A text as a SQL literal."""
-    return "'" + text.replace("'", "''") + "'"
+    return quote_text(text, "duckdb")
 
 
 def is_readable(type: Type, text: str) -> bool:

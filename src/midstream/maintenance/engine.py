@@ -18,10 +18,8 @@ from typing import Literal, Protocol
 
 import pyarrow as pa
 
+from midstream.kernels import Kernel
 from midstream.types import Type
-
-Kernel = Literal["duckdb", "spark"]
-KERNELS: tuple[Kernel, ...] = ("duckdb", "spark")
 
 
 @dataclass(frozen=True)

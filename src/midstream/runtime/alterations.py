@@ -19,6 +19,7 @@ from midstream.errors import (
     WrongObject,
 )
 from midstream.ingest.arrow_types import arrow_type
+from midstream.kernels import quote_name
 from midstream.maintenance.engine import Cancellation, Files, Piece, WriteParquet
 from midstream.plan import BindContext, bind_default
 from midstream.relations.catalog import CatalogState, Publication
@@ -48,7 +49,7 @@ from midstream.runtime.definitions import (
     replace_relation,
     with_constraint,
 )
-from midstream.runtime.reading import Sources, add_table, quote, table_files
+from midstream.runtime.reading import Sources, add_table, table_files
 from midstream.runtime.rows import physical_schema, stored_columns
 from midstream.runtime.store import Store
 from midstream.runtime.transaction import Glimpse
@@ -186,7 +187,7 @@ class _Alterer:
                 raise NotNullViolation(f'column "{column.name}" of relation "{table.name}" contains null values')
             return Altered(altered, added=column)
         default = bind_default(column, self.context).sql("duckdb")
-        sources = tuple([quote("duckdb", name) for name in table.column_names] + [default])
+        sources = tuple([quote_name(name, "duckdb") for name in table.column_names] + [default])
         self._check_new_column(table, altered, column, default)
         return Altered(altered, sources=sources)
 
@@ -194,7 +195,7 @@ class _Alterer:
         """The new column's constraints over the rows that are there, with its default beside them."""
         sources = Sources("duckdb")
         add_table(self.store, Glimpse(self.state), table, (ROW_ID, *table.column_names), "rows", sources)
-        sources.views.append(("output", f'SELECT *, {default} AS {quote("duckdb", column.name)} FROM "rows"'))
+        sources.views.append(("output", f'SELECT *, {default} AS {quote_name(column.name, "duckdb")} FROM "rows"'))
         for name, text in row_checks(altered, self.context):
             raise_if_found(altered, name, ask(self.store, sources, text))
         if any(column.name in key.columns for key in altered.keys) and self._row_count(table) > 1:
@@ -214,7 +215,7 @@ class _Alterer:
         altered = replace(table, columns=tuple(c for c in table.columns if c is not column), constraints=kept)
         others = self._without_references(table, column.name, alteration.cascade)
         dropped = self._broken(table, altered, alteration.cascade)
-        return Altered(altered, others, dropped, tuple(quote("duckdb", name) for name in altered.column_names))
+        return Altered(altered, others, dropped, tuple(quote_name(name, "duckdb") for name in altered.column_names))
 
     def _rename_column(self, table: Table, alteration: RenameColumn) -> Altered:
         column = _column(table, alteration.name)
@@ -230,7 +231,7 @@ class _Alterer:
             replace(other, constraints=tuple(_referring_to(c, table.name, renamed) for c in other.constraints))
             for other in self._referring(table)
         )
-        return Altered(altered, others, sources=tuple(quote("duckdb", name) for name in table.column_names))
+        return Altered(altered, others, sources=tuple(quote_name(name, "duckdb") for name in table.column_names))
 
     def _set_not_null(self, table: Table, column: Column, not_null: bool) -> Altered:
         if not not_null and table.primary_key and column.name in table.primary_key.columns:
@@ -340,7 +341,8 @@ class _Alterer:
         folder = self.store.folder(table.id)
         columns = stored_columns(altered)
         listed = ", ".join(
-            f"{text} AS {quote('duckdb', name)}" for text, (name, _) in zip([ROW_ID, *sources], columns, strict=True)
+            f"{text} AS {quote_name(name, 'duckdb')}"
+            for text, (name, _) in zip([ROW_ID, *sources], columns, strict=True)
         )
         everything = table_files(self.store, self.state, table, [name for name, _ in stored_columns(table)])
         output = WriteParquet(str(folder.path), columns)

@@ -7,15 +7,16 @@ prints what would run.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 
 from midstream.errors import Unsupported
-from midstream.maintenance.engine import Cancellation, Kernel, Piece, Rows
+from midstream.kernels import Kernel, quote_name
+from midstream.maintenance.engine import Cancellation, Piece, Rows
 from midstream.plan import BoundQuery
-from midstream.runtime.reading import Picture, Sources, quote, sources_of
+from midstream.runtime.reading import Picture, Sources, sources_of
 from midstream.runtime.store import Store
 
 
@@ -81,13 +82,16 @@ def run_query(
     return answer.table.rename_columns([output.name for output in bound.outputs])
 
 
+def renamed(bound: BoundQuery, kernel: Kernel, names: Sequence[str]) -> str:
+    """The query's text with other names for its columns, which it calls c0, c1, …"""
+    pairs = (f"{quote_name(f'c{i}', kernel)} AS {quote_name(name, kernel)}" for i, name in enumerate(names))
+    return f"SELECT {', '.join(pairs)} FROM ({bound.sql(kernel)}) AS input"
+
+
 def data_frame(store: Store, picture: Picture, bound: BoundQuery, table: pa.Table) -> object:
     """The query as a Spark DataFrame over the same files; where only DuckDB can run it, over its rows."""
-    names = [output.name for output in bound.outputs]
     if "spark" in bound.refusals:
-        columns = ", ".join(f"{quote('spark', f'c{i}')} AS {quote('spark', name)}" for i, name in enumerate(names))
-        rows = Rows(table.rename_columns([f"c{i}" for i in range(len(names))]))
-        return store.engine.data_frame(Piece(f"SELECT {columns} FROM `rows`", {"rows": rows}))
+        return store.engine.data_frame(Piece("SELECT * FROM `rows`", {"rows": Rows(table)}))
     sources = sources_of(store, picture, bound, "spark")
-    columns = ", ".join(f"{quote('spark', f'c{i}')} AS {quote('spark', name)}" for i, name in enumerate(names))
-    return store.engine.data_frame(sources.piece(f"SELECT {columns} FROM ({bound.sql('spark')}) AS result"))
+    names = [output.name for output in bound.outputs]
+    return store.engine.data_frame(sources.piece(renamed(bound, "spark", names)))

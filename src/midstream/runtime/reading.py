@@ -14,7 +14,8 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Protocol
 
-from midstream.maintenance.engine import FileColumn, Files, Input, Kernel, Piece, WriteParquet
+from midstream.kernels import Kernel, quote_name
+from midstream.maintenance.engine import FileColumn, Files, Input, Piece, WriteParquet
 from midstream.plan import BoundQuery, Scan
 from midstream.relations.catalog import CatalogState, ChangeFile
 from midstream.relations.table import ROW_ID, ROW_ID_TYPE, Table
@@ -57,7 +58,7 @@ class Sources:
     views: list[tuple[str, str]] = field(default_factory=list)
 
     def quote(self, name: str) -> str:
-        return quote(self.kernel, name)
+        return quote_name(name, self.kernel)
 
     def add(self, name: str, rows: RowSet, columns: Sequence[str]) -> list[str]:
         """A set of rows as inputs; returns a SELECT of the columns for each of them."""
@@ -82,11 +83,6 @@ class Sources:
     @property
     def rows(self) -> int:
         return sum(input.rows for input in self.inputs.values() if isinstance(input, Files))
-
-
-def quote(kernel: Kernel, name: str) -> str:
-    mark = "`" if kernel == "spark" else '"'
-    return mark + name.replace(mark, mark * 2) + mark
 
 
 def sources_of(store: Store, picture: Picture, bound: BoundQuery, kernel: Kernel) -> Sources:

@@ -16,13 +16,13 @@ from midstream.errors import Error
 from midstream.ingest.conform import conform
 from midstream.ingest.sources import ArrowSource, RowSource, source_to_arrow
 from midstream.ingest.values import values_to_arrow
-from midstream.maintenance.engine import Answer, Cancellation, Kernel, Piece, WriteParquet
+from midstream.kernels import Kernel, quote_name
+from midstream.maintenance.engine import Answer, Cancellation, Piece, WriteParquet
 from midstream.plan import BindContext, BoundQuery, bind_default
 from midstream.relations.table import ROW_ID, Column, Table
 from midstream.runtime.constraints import check_changed
 from midstream.runtime.constraints.single_rows import check_rows, raise_for, row_checks
-from midstream.runtime.query import prepare
-from midstream.runtime.reading import quote
+from midstream.runtime.query import prepare, renamed
 from midstream.runtime.rows import FEW_ROWS, RowSet, physical_schema, stored_columns
 from midstream.runtime.store import ID_BLOCK
 from midstream.runtime.transaction import ID_COLUMNS, StatementChange, Transaction
@@ -100,10 +100,8 @@ class Writer:
     def _numbered(self, bound: BoundQuery, table: Table, kernel: Kernel, first: int) -> str:
         """The query's rows with their ids, in the order in which they come."""
         number = "monotonically_increasing_id()" if kernel == "spark" else "row_number() OVER () - 1"
-        columns = ", ".join(
-            f"{quote(kernel, f'c{i}')} AS {quote(kernel, column.name)}" for i, column in enumerate(table.columns)
-        )
-        return f"SELECT {number} + {first} AS {quote(kernel, ROW_ID)}, {columns} FROM ({bound.sql(kernel)}) AS input"
+        rows = renamed(bound, kernel, table.column_names)
+        return f"SELECT {number} + {first} AS {quote_name(ROW_ID, kernel)}, rows.* FROM ({rows}) AS rows"
 
     # --- UPDATE, DELETE, MERGE -------------------------------------------------------------------
 
@@ -136,11 +134,7 @@ class Writer:
     ) -> RowSet:
         """The rows of a bound statement as files in the transaction's staging folder."""
         choice, sources = prepare(self.transaction.store, self.transaction, bound, self.settings)
-        names = [name for name, _ in columns]
-        listed = ", ".join(
-            f"{quote(choice.kernel, f'c{i}')} AS {quote(choice.kernel, name)}" for i, name in enumerate(names)
-        )
-        text = f"SELECT {listed} FROM ({bound.sql(choice.kernel)}) AS input"
+        text = renamed(bound, choice.kernel, [name for name, _ in columns])
         output = WriteParquet(str(self.transaction.staging()), columns)
         wanted = row_checks(table, self.context, choice.kernel) if checks else ()
         piece = sources.piece(text, output, wanted)
@@ -167,7 +161,7 @@ class Writer:
         inputs = rows.inputs("rows")
         if not inputs:
             return RowSet(columns)
-        names = ", ".join(quote("duckdb", name) for name, _ in columns)
+        names = ", ".join(quote_name(name, "duckdb") for name, _ in columns)
         text = " UNION ALL ".join(f"SELECT {names} FROM \"{name}\" WHERE {ACTION} = '{action}'" for name in inputs)
         return self._computed(Piece(text, inputs), columns, rows.rows)
 

@@ -24,7 +24,8 @@ from typing import TYPE_CHECKING, TypeVar, cast
 import pyarrow as pa
 
 from midstream.errors import Closed, Error, InternalError
-from midstream.maintenance.engine import Answer, Cancellation, Kernel, Piece, Progress, Rows
+from midstream.kernels import Kernel
+from midstream.maintenance.engine import Answer, Cancellation, Piece, Progress, Rows
 from midstream.spark.duckdb_connection import forget
 from midstream.spark.errors import from_spark
 from midstream.spark.kernel import IN_A_FILE, PROPERTY, Reply, Work, cancel_file, load, run_tasks

@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
-from midstream.runtime.reading import Sources, quote
+from midstream.kernels import quote_name
+from midstream.runtime.reading import Sources
 from midstream.runtime.rows import RowSet
 from midstream.runtime.store import Store
 
@@ -29,7 +30,7 @@ def ask(store: Store, sources: Sources, text: str, label: str = "constraints") -
 
 
 def q(name: str) -> str:
-    return quote("duckdb", name)
+    return quote_name(name, "duckdb")
 
 
 def equal(left: str, left_columns: Sequence[str], right: str, right_columns: Sequence[str]) -> str:

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from midstream.errors import CheckViolation, NotNullViolation
-from midstream.maintenance.engine import Answer, Kernel, Piece, Rows
+from midstream.kernels import Kernel, quote_name
+from midstream.maintenance.engine import Answer, Piece, Rows
 from midstream.plan import BindContext, bind_condition
 from midstream.relations.table import Table
 from midstream.runtime.constraints.asking import printed
-from midstream.runtime.reading import quote
 from midstream.runtime.store import Store
 
 OUTPUT = "output"
@@ -23,11 +23,11 @@ OUTPUT = "output"
 
 def row_checks(table: Table, context: BindContext, kernel: Kernel = "duckdb") -> tuple[tuple[str, str], ...]:
     """Texts that select a row of "output" that NOT NULL or CHECK does not allow."""
-    output = quote(kernel, OUTPUT)
+    output = quote_name(OUTPUT, kernel)
     required = {column.name for column in table.columns if column.not_null}
     required |= set(table.primary_key.columns) if table.primary_key else set()
     found = [
-        (f"not null {name}", f"SELECT * FROM {output} WHERE {quote(kernel, name)} IS NULL LIMIT 1")
+        (f"not null {name}", f"SELECT * FROM {output} WHERE {quote_name(name, kernel)} IS NULL LIMIT 1")
         for name in table.column_names
         if name in required
     ]
