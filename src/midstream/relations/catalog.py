@@ -71,7 +71,9 @@ class CatalogState:
 
 @dataclass(frozen=True)
 class Publication:
-    """All that one commit did. `maxima` are the largest values of INCREASING columns: (table, constraint, part) -> JSON."""
+    """All that one commit did.
+
+    `maxima` are the largest values of INCREASING columns: (table, constraint, part) -> JSON."""
 
     scn: int
     committed_at: float
@@ -111,7 +113,8 @@ class Catalog:
         self.check_reachable(scn)
         with self._lock, self._errors():
             rows = self._db.execute(
-                "SELECT kind, id, name, definition FROM relations WHERE from_scn <= ? AND (to_scn IS NULL OR to_scn > ?)",
+                "SELECT kind, id, name, definition FROM relations "
+                "WHERE from_scn <= ? AND (to_scn IS NULL OR to_scn > ?)",
                 (scn, scn),
             ).fetchall()
             versions = self._db.execute(
@@ -140,7 +143,8 @@ class Catalog:
         """The change files of commits in (after, upto], oldest first."""
         with self._lock, self._errors():
             rows = self._db.execute(
-                "SELECT scn, path, kind, rows FROM changes WHERE table_id = ? AND scn > ? AND scn <= ? ORDER BY scn, path",
+                "SELECT scn, path, kind, rows FROM changes "
+                "WHERE table_id = ? AND scn > ? AND scn <= ? ORDER BY scn, path",
                 (table_id, after, upto),
             ).fetchall()
         return [ChangeFile(*row) for row in rows]
@@ -258,12 +262,11 @@ class Catalog:
 
     def forget_before(self, horizon: int) -> tuple[list[tuple[int, str]], set[int]]:
         """Gives up the past before an SCN: the files to delete as (table, path), and the tables to delete whole."""
-        with self._lock:
-            with self._transaction():
-                self._set_meta("history_from", str(max(horizon, self.history_from())))
-                files = self._dead_before(horizon)
-                tables = self._tables_gone_before(horizon)
-                self._delete_past(horizon)
+        with self._lock, self._transaction():
+            self._set_meta("history_from", str(max(horizon, self.history_from())))
+            files = self._dead_before(horizon)
+            tables = self._tables_gone_before(horizon)
+            self._delete_past(horizon)
         return files, tables
 
     def _dead_before(self, horizon: int) -> list[tuple[int, str]]:
@@ -310,7 +313,8 @@ class Catalog:
         with self._errors():
             rows = self._db.execute("SELECT kind, id, name, definition FROM relations WHERE to_scn IS NULL").fetchall()
             versions = self._db.execute(
-                "SELECT table_id, version FROM versions v WHERE scn = (SELECT max(scn) FROM versions w WHERE w.table_id = v.table_id)"
+                "SELECT table_id, version FROM versions v WHERE scn = "
+                "(SELECT max(scn) FROM versions w WHERE w.table_id = v.table_id)"
             ).fetchall()
             scn = self._db.execute("SELECT max(scn) FROM commits").fetchone()[0] or 0
         relations = (decode(*row) for row in rows)
@@ -356,5 +360,5 @@ class Catalog:
             raise StorageError(
                 "the catalog of the database could not be read or written",
                 detail=str(error),
-                hint="Check that the folder is a Midstream database, that the disk is there and that you may write to it.",
+                hint="Check that the folder is a Midstream database and that you may write to it.",
             ) from error
