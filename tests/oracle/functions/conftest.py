@@ -33,8 +33,10 @@ def kernels() -> Iterator[Any]:
 @pytest.fixture(scope="package")
 def judge(postgres_dsn: str) -> Iterator[Any]:
     import psycopg
+    from engines import load_rows
 
     with psycopg.connect(
         postgres_dsn, autocommit=True, options="-c timezone=UTC -c client_encoding=utf8"
     ) as connection:
+        load_rows(connection)
         yield connection

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from decimal import ROUND_HALF_UP, Decimal, localcontext
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -22,11 +23,12 @@ from midstream.plan.context import BindContext
 from midstream.plan.functions.model import Kernel
 from midstream.plan.render import data_error
 from midstream.plan.statements import bind_query
+from midstream.relations.table import Column, Table
 from midstream.sql import parse
 from midstream.sql.statements import Select
 from midstream.types import Type
 
-VALUES = """(VALUES
+_ROWS = """SELECT * FROM (VALUES
     (1, 'a', 1, 10::bigint, 1::smallint, 1.50, 1.5::float8, 0.5::real, 'x', true, date '2020-01-01',
      timestamp '2020-01-01 01:00:00', timestamptz '2020-01-01 01:00:00+00'),
     (2, 'a', 2, 20::bigint, 2::smallint, 2.25, 2.5::float8, 1.5::real, 'y', false, date '2020-02-29',
@@ -40,15 +42,20 @@ VALUES = """(VALUES
     (7, 'c', 5, 6, 5::smallint, 7.77, -3.5::float8, 2::real, 'x', false, date '2024-02-29',
      timestamp '2024-03-01 12:00:00', timestamptz '2024-03-01 12:00:00+00')
   ) AS v(id, k, i, b, s, n, f, r, t, o, d, ts, tz)"""
-"""Rows for aggregates and windows: group a has NULLs among values, b nothing but NULLs, c extremes."""
+"""The rows of v, for aggregates and windows: group a has NULLs among values, b nothing but NULLs, c extremes."""
 
 
-class NoRelations:
-    def relation(self, name: str, as_of: int | None = None) -> None:
-        return None
+class Relations:
+    """Nothing but v, which binding calls scan_0."""
+
+    def __init__(self, table: Table | None) -> None:
+        self.table = table
+
+    def relation(self, name: str, as_of: int | None = None) -> Table | None:
+        return self.table if name == "v" else None
 
     def names(self) -> Sequence[str]:
-        return ()
+        return ("v",) if self.table else ()
 
 
 @dataclass(frozen=True)
@@ -64,10 +71,20 @@ Rows = list[tuple[Any, ...]]
 
 
 def bind(sql: str) -> BoundQuery:
+    """A query that may read v."""
+    return _bind(sql, Relations(_table_of_rows()))
+
+
+def _bind(sql: str, relations: Relations) -> BoundQuery:
     [statement] = parse(sql)
     assert isinstance(statement, Select)
-    context = BindContext(scn=1, now=datetime(2024, 1, 1, tzinfo=timezone.utc))
-    return bind_query(statement.query, NoRelations(), context)
+    return bind_query(statement.query, relations, BindContext(scn=1, now=datetime(2024, 1, 1, tzinfo=timezone.utc)))
+
+
+@cache
+def _table_of_rows() -> Table:
+    outputs = _bind(_ROWS, Relations(None)).outputs
+    return Table(1, "v", tuple(Column(output.name, output.type) for output in outputs))
 
 
 def arrow_type(type: Type) -> pa.DataType:
@@ -112,6 +129,10 @@ class Kernels:
 
     def __init__(self, duckdb_connection: Any, spark: Any) -> None:
         self.duckdb, self.spark = duckdb_connection, spark
+        rows, names = _bind(_ROWS, Relations(None)), _table_of_rows().column_names
+        renamed = ", ".join(f"c{i} AS {name}" for i, name in enumerate(names))
+        self.duckdb.execute(f"CREATE OR REPLACE TABLE scan_0 AS SELECT {renamed} FROM ({rows.sql('duckdb')})")
+        self.spark.sql(rows.sql("spark")).toDF(*names).cache().createOrReplaceTempView("scan_0")
 
     def fold_constants(self, folded: bool) -> None:
         """Whether Spark may compute constants while planning. What runs over rows is what must agree, so not
@@ -119,6 +140,11 @@ class Kernels:
         rules = ("ConstantFolding", "ConvertToLocalRelation")
         excluded = "" if folded else ",".join(f"org.apache.spark.sql.catalyst.optimizer.{rule}" for rule in rules)
         self.spark.conf.set("spark.sql.optimizer.excludedRules", excluded)
+
+    def compile_queries(self, compiled: bool) -> None:
+        """Whether Spark generates code. An error comes sooner without."""
+        self.spark.conf.set("spark.sql.codegen.wholeStage", str(compiled).lower())
+        self.spark.conf.set("spark.sql.codegen.factoryMode", "FALLBACK" if compiled else "NO_CODEGEN")
 
     def run(self, kernel: Kernel, sql: str) -> Rows | Failure:
         try:
@@ -150,6 +176,11 @@ class Kernels:
             if not same_type(field.type, arrow_type(output.type)):
                 return Failure("type", f"{field.type} where {output.type} was promised")
         return None
+
+
+def load_rows(connection: Any) -> None:
+    """v as a table of PostgreSQL's."""
+    connection.execute(f"CREATE TEMP TABLE IF NOT EXISTS v AS {_ROWS}".encode())
 
 
 def postgres_rows(connection: Any, sql: str, bound: BoundQuery | None = None) -> Rows | Failure:

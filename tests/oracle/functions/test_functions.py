@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
-from engines import VALUES, Failure, Kernels, Rows, agree, bind, postgres_rows
+from engines import Failure, Kernels, Rows, agree, bind, postgres_rows
 
 from midstream.errors import Error
 from midstream.plan.bound import BoundQuery
@@ -17,11 +17,11 @@ from midstream.plan.functions.windows import AGGREGATE_EXAMPLES
 WHOLE = {
     "scalar": ["SELECT {}"],
     "aggregate": [
-        f"SELECT k, {{}} FROM {VALUES} GROUP BY k ORDER BY k",
-        f"SELECT {{}} FROM {VALUES}",
-        f"SELECT {{}} FROM {VALUES} WHERE false",
+        "SELECT k, {} FROM v GROUP BY k ORDER BY k",
+        "SELECT {} FROM v",
+        "SELECT {} FROM v WHERE false",
     ],
-    "window": [f"SELECT id, {{}} FROM {VALUES} ORDER BY id"],
+    "window": ["SELECT id, {} FROM v ORDER BY id"],
 }
 
 
@@ -81,18 +81,20 @@ def _kernel_disagreements(kernel: Kernel, frame: str, expected: dict[Example, An
     taken = [e for e, (bound, _) in expected.items() if kernel not in bound.refusals]
     good = [e for e in taken if not isinstance(expected[e][1], Failure)]
     kernels.fold_constants(frame != WHOLE["scalar"][0])
-    answers = run_together(kernel, frame, good, kernels, 40 if kernel == "spark" else 1)
+    answers = run_together(kernel, frame, good, kernels, 20 if kernel == "spark" else 1)
     for example in good:
         bound, rows = expected[example]
         answer = answers[example]
         if isinstance(answer, Failure) or not _same(answer, rows, bound, example.function):
             yield f"{kernel}: {example.text} [{frame[:30]}] gives {answer}, PostgreSQL {rows}: {bound.sql(kernel)}"
+    kernels.compile_queries(False)
     for example in taken:
         bound, rows = expected[example]
         if isinstance(rows, Failure):
             answer = kernels.run_bound(kernel, bound)
             if not isinstance(answer, Failure) or answer.sqlstate != rows.sqlstate:
                 yield f"{kernel}: {example.text} gives {answer}, PostgreSQL {rows}: {bound.sql(kernel)}"
+    kernels.compile_queries(True)
 
 
 def _filled(frame: str, text: str) -> str:

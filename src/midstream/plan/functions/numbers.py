@@ -195,8 +195,6 @@ def _unary() -> list[Function]:
         for name in INTEGERS + FLOATS
     ]
     functions.append(function("-(numeric) -> same", both="(- {0})", examples=["- (1.5)"]))
-    functions.append(function("+(numeric) -> same", both="{0}", examples=["+ (1.5)"]))
-    functions += [function(f"+({name}) -> {name}", both="{0}") for name in INTEGERS + FLOATS]
     return functions
 
 
