@@ -148,7 +148,7 @@ def update(bench: Bench) -> Iterator[Finding]:
     make_parquet(source, rows, files=1)
     table_of(bench, "keyed", source, key=" PRIMARY KEY")
     bare = str(bench.folder / "bare_keyed")
-    read = duckdb.connect().execute(f"SELECT * FROM read_parquet('{source}/*.parquet')").to_arrow_table()
+    read = duckdb.connect().sql(f"SELECT * FROM read_parquet('{source}/*.parquet')").to_arrow_table()
     write_deltalake(bare, read, configuration={"delta.enableChangeDataFeed": "true"})
     number = iter(range(7, rows, 13))
 
@@ -209,7 +209,7 @@ def aggregate_small(bench: Bench) -> Iterator[Finding]:
         return bench.db.sql(AGGREGATE.format("million")).arrow()
 
     def theirs() -> Any:
-        answer = inside.execute(bare).to_arrow_table()
+        answer = inside.sql(bare).to_arrow_table()
         kept.collect()
         return answer
 

@@ -16,7 +16,7 @@ import pytest
 
 import midstream
 
-ROWS = [
+ROWS: list[dict[str, Any]] = [
     {"id": 1, "name": "a", "price": Decimal("1.50"), "at": dt.datetime(2024, 1, 1, 10)},
     {"id": 2, "name": None, "price": None, "at": None},
     {"id": 3, "name": "ü😀", "price": Decimal("-3.25"), "at": dt.datetime(1969, 12, 31, 23, 59, 59, 999999)},

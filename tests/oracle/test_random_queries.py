@@ -7,7 +7,7 @@ A failing query is made smaller and printed with its tables, ready to paste. `--
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -178,7 +178,7 @@ def _reduced(world: World, drawn: list[int]) -> str:
 
 
 @pytest.fixture(scope="module")
-def tally() -> Iterator[Tally]:
+def tally() -> Tally:
     return Tally()
 
 
