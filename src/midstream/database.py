@@ -64,12 +64,12 @@ class Database:
     def insert(self, name: str, data: object) -> Result:
         """Rows from Arrow, pandas, polars, a list of dicts, a Spark DataFrame or a path."""
         self._check_open()
-        return insert(self._session, name, data)
+        return self._session.insert(name, data)
 
     def session(self) -> Session:
         """Another session, with its own transaction and settings."""
         self._check_open()
-        session = Session(self._store, execute)
+        session = Session(self._store, _Work())
         session.settings |= self._known_settings()
         return session
 
@@ -125,6 +125,13 @@ class Database:
     def _check_open(self) -> None:
         if self._closed:
             raise Closed("the database is closed", hint="midstream.connect opens it again.")
+
+
+class _Work:
+    """What sessions do: the statements of SQL, and rows from Python."""
+
+    execute = staticmethod(execute)
+    insert = staticmethod(insert)
 
 
 def _take(path: Path) -> int:

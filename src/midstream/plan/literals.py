@@ -78,6 +78,8 @@ def _cast(text: str, to: str) -> exp.Cast:
 def _text(value: str, number: int) -> exp.Expression:
     if "\x00" in value:
         raise InvalidParameter(f"parameter ${number} is a text with a NUL character", sqlstate="22021")
+    if not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value):
+        raise InvalidParameter(f"parameter ${number} is a text with half a surrogate pair", sqlstate="22021")
     return exp.Literal.string(value)
 
 

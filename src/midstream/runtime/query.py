@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from midstream.errors import Unsupported
+from midstream.errors import BadFile, StorageError, Unsupported
 from midstream.kernels import Kernel, quote_name
 from midstream.maintenance.engine import Cancellation, Piece, Rows
 from midstream.plan import BoundQuery
@@ -77,7 +77,11 @@ def run_query(
     """The rows, with the columns named as the user named them."""
     choice, sources = prepare(store, picture, bound, settings)
     piece = sources.piece(bound.sql(choice.kernel))
-    [answer] = store.engine.run(choice.kernel, [piece], label="query", cancellation=cancellation)
+    try:
+        [answer] = store.engine.run(choice.kernel, [piece], label="query", cancellation=cancellation)
+    except BadFile as error:
+        # A query reads no files of the user's: this one is a table's.
+        raise StorageError("a file of the database is damaged", detail=error.message) from error
     assert answer.table is not None
     return answer.table.rename_columns([output.name for output in bound.outputs])
 

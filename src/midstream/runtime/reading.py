@@ -10,7 +10,7 @@ feed, with the commit's SCN beside them:
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Protocol
 
@@ -203,11 +203,13 @@ def _change_files(
         for column in table.columns
         if column.name in columns
     ]
+    if ROW_ID in columns:
+        found.append(FileColumn(ROW_ID, ROW_ID_TYPE))
     if kind == "change":
         found.append(FileColumn(CHANGE_TYPE, TEXT))
     return Files(
         tuple(str(folder.path / file.path) for file in files),
-        tuple(found) or (FileColumn(ROW_ID, ROW_ID_TYPE),),
+        tuple(found),
         file_values=(("trans_scn", BIGINT, tuple(file.scn for file in files)),),
         rows=sum(file.rows for file in files),
     )
@@ -236,8 +238,3 @@ def _no_changes(sources: Sources, scan: Scan) -> str:
     columns = tuple(FileColumn(name, types.get(name) or type_of_column(scan.relation, name)) for name in scan.columns)
     sources.inputs[f"{scan.name}_none"] = Files((), columns)
     return sources.select([column.name for column in columns], f"{scan.name}_none")
-
-
-def limited_to(files: Files, columns: Sequence[str]) -> Files:
-    """The same files with fewer columns."""
-    return replace(files, columns=tuple(column for column in files.columns if column.name in columns))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Sequence
 from typing import cast
 
@@ -17,13 +18,19 @@ from midstream.runtime.writing import Writer
 from midstream.serving import showing
 from midstream.serving.result import Result
 from midstream.serving.session import Session
-from midstream.sql.mentions import assigned_columns
+from midstream.sql.mentions import assigned_columns, place_of_name
 from midstream.sql.statements import (
     DEFAULT,
+    AlterContinuousQuery,
     AlterTable,
     Copy,
+    CreateContinuousQuery,
+    CreatePartView,
+    CreateQueue,
+    CreateStream,
     CreateTable,
     CreateTableAs,
+    CreateTrigger,
     CreateView,
     Delete,
     Describe,
@@ -32,10 +39,12 @@ from midstream.sql.statements import (
     InsertQuery,
     InsertValues,
     Merge,
+    RefreshView,
     Select,
     Set,
     Show,
     Statement,
+    Subscribe,
     Update,
 )
 
@@ -62,11 +71,31 @@ def execute(session: Session, statement: Statement, context: BindContext) -> Res
             raise not_yet(statement)
 
 
+_LATER = {
+    CreateStream: "CREATE STREAM",
+    CreatePartView: "CREATE VIEW … INITIALIZE … UPDATE",
+    CreateContinuousQuery: "CREATE CONTINUOUS QUERY",
+    AlterContinuousQuery: "ALTER CONTINUOUS QUERY",
+    CreateTrigger: "CREATE TRIGGER",
+    CreateQueue: "CREATE QUEUE",
+    Subscribe: "SUBSCRIBE",
+    RefreshView: "REFRESH MATERIALIZED VIEW",
+}
+
+
 def not_yet(statement: Statement) -> Unsupported:
     """What the grammar reads and nothing runs yet."""
-    words = " ".join(statement.text.split()[:3]).upper()
+    match statement:
+        case CreateView(kind="plain"):
+            what = "CREATE VIEW … WITH (…)"
+        case CreateView(kind=kind):
+            what = f"CREATE {kind.upper()} VIEW"
+        case Drop(kind=kind):
+            what = f"DROP {kind.upper()}"
+        case _:
+            what = _LATER[type(statement)]
     return Unsupported(
-        f"{words} … is not available yet",
+        f"{what} is not available yet",
         detail="The statement is understood, but this version of Midstream cannot run it.",
         hint="docs/roadmap.md says what comes next.",
         position=statement.start,
@@ -93,14 +122,19 @@ def select(session: Session, statement: Select, context: BindContext) -> Result:
 # --- writing ---------------------------------------------------------------------------------------
 
 
-def table_to_write(picture: Transaction, name: str, verb: str) -> Table:
+def table_to_write(picture: Transaction, name: str, verb: str, statement: Statement | None = None) -> Table:
+    place = place_of_name(statement, name) if statement is not None else None
     relation = picture.state.relations.get(name)
     if relation is None and isinstance(picture.state.relations.get(name.removeprefix("clog_")), Table):
-        raise WrongObject(f'cannot {verb} "{name}"', detail="It is a change log, which the database writes itself.")
+        raise WrongObject(
+            f'cannot {verb} "{name}"', detail="It is a change log, which the database writes itself.", position=place
+        )
     if relation is None:
-        raise UndefinedName(f'relation "{name}" does not exist', hint=showing.did_you_mean(name, picture.state))
+        raise UndefinedName(
+            f'relation "{name}" does not exist', hint=showing.did_you_mean(name, picture.state), position=place
+        )
     if not isinstance(relation, Table):
-        raise WrongObject(f'cannot {verb} view "{name}"', detail="A view has no rows of its own.")
+        raise WrongObject(f'cannot {verb} view "{name}"', detail="A view has no rows of its own.", position=place)
     return relation
 
 
@@ -112,19 +146,19 @@ def write(
         schema = StateSchema(session.store.catalog, picture.state)
         match statement:
             case InsertValues(table=name):
-                return _insert_values(writer, table_to_write(picture, name, "insert into"), statement)
+                return _insert_values(writer, table_to_write(picture, name, "insert into", statement), statement)
             case InsertQuery(table=name):
-                table = table_to_write(picture, name, "insert into")
+                table = table_to_write(picture, name, "insert into", statement)
                 return writer.insert_query(table, bind_insert(statement, table, schema, context))
             case Update(table=name):
-                table = table_to_write(picture, name, "update")
+                table = table_to_write(picture, name, "update", statement)
                 bound = bind_update(statement, table, schema, context)
                 return writer.update(table, bound, assigned_columns(statement))
             case Delete(table=name):
-                table = table_to_write(picture, name, "delete from")
+                table = table_to_write(picture, name, "delete from", statement)
                 return writer.delete(table, bind_delete(statement, table, schema, context))
             case Merge(table=name):
-                table = table_to_write(picture, name, "merge into")
+                table = table_to_write(picture, name, "merge into", statement)
                 return writer.merge(table, bind_merge(statement, table, schema, context))
 
     rows, scn = session.writing(work, context)
@@ -133,7 +167,7 @@ def write(
 
 
 def _insert_values(writer: Writer, table: Table, statement: InsertValues) -> int:
-    columns = listed_columns(table, statement.columns)
+    columns = listed_columns(table, statement.columns, statement)
     width = len(statement.rows[0]) if statement.rows else 0
     if not statement.columns:
         columns = columns[:width] if width < len(columns) else columns
@@ -141,7 +175,7 @@ def _insert_values(writer: Writer, table: Table, statement: InsertValues) -> int
         more = (
             "more expressions than target columns" if width > len(columns) else "more target columns than expressions"
         )
-        raise SqlSyntaxError(f"INSERT has {more}", position=statement.start)
+        raise SqlSyntaxError(f"INSERT has {more}")
     return writer.insert_values(table, columns, _with_defaults(writer, columns, statement.rows))
 
 
@@ -157,12 +191,18 @@ def _with_defaults(
     ]
 
 
-def listed_columns(table: Table, names: Sequence[str]) -> list[Column]:
+def listed_columns(table: Table, names: Sequence[str], statement: Statement) -> list[Column]:
     """The columns that an INSERT or COPY names, or all of them."""
     found = [table.column(name) for name in names]
     for name, column in zip(names, found, strict=True):
         if column is None:
-            raise UndefinedName(f'column "{name}" of relation "{table.name}" does not exist', sqlstate="42703")
+            near = difflib.get_close_matches(name, table.column_names, 1)
+            raise UndefinedName(
+                f'column "{name}" of relation "{table.name}" does not exist',
+                hint=f'Did you mean "{near[0]}"?' if near else None,
+                position=place_of_name(statement, name, after=table.name),
+                sqlstate="42703",
+            )
         if list(names).count(name) > 1:
             raise SqlSyntaxError(f'column "{name}" specified more than once', sqlstate="42701")
     return cast("list[Column]", found) if names else list(table.columns)
@@ -170,8 +210,8 @@ def listed_columns(table: Table, names: Sequence[str]) -> list[Column]:
 
 def copy_from(session: Session, statement: Copy, context: BindContext) -> Result:
     def work(writer: Writer) -> int:
-        table = table_to_write(writer.transaction, cast(str, statement.table), "copy to")
-        return copying.copy_into(writer, table, listed_columns(table, statement.columns), statement)
+        table = table_to_write(writer.transaction, cast(str, statement.table), "copy to", statement)
+        return copying.copy_into(writer, table, listed_columns(table, statement.columns, statement), statement)
 
     rows, scn = session.writing(work, context)
     return Result(status=f"COPY {rows}", scn=scn)

@@ -8,12 +8,21 @@ transaction: all but ROLLBACK (or COMMIT, which then rolls back) is refused unti
 from __future__ import annotations
 
 import threading
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timezone
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
-from midstream.errors import Closed, Error, InvalidParameter, TransactionAborted, TransactionConflict, TransactionError
+from midstream.errors import (
+    Closed,
+    Error,
+    InternalError,
+    InvalidParameter,
+    TransactionAborted,
+    TransactionConflict,
+    TransactionError,
+)
 from midstream.maintenance.engine import Cancellation
 from midstream.plan import BindContext
 from midstream.runtime.commit import commit
@@ -23,18 +32,42 @@ from midstream.runtime.transaction import Transaction
 from midstream.runtime.writing import Writer
 from midstream.serving.result import Result
 from midstream.sql import parse
-from midstream.sql.statements import Begin, Commit, Rollback, Set, Show, Statement
+from midstream.sql.statements import Begin, Commit, Rollback, Statement
 
 T = TypeVar("T")
 ATTEMPTS = 5
 """How often a statement outside BEGIN is tried when another one was faster."""
 
 
+class Work(Protocol):
+    """What a session can be asked to do."""
+
+    def execute(self, session: Session, statement: Statement, context: BindContext) -> Result: ...
+
+    def insert(self, session: Session, name: str, data: object) -> Result: ...
+
+
+@contextmanager
+def _faults_named(text: str | None) -> Iterator[None]:
+    """An error gets the text that it is about; what is not an error of ours is a fault of ours."""
+    try:
+        yield
+    except Error as error:
+        error.sql = error.sql or text
+        raise
+    except Exception as fault:
+        raise InternalError(
+            f"an unexpected fault: {type(fault).__name__}",
+            detail="".join(traceback.format_exception(fault)).strip(),
+            hint="Please report it; the statement had no effect.",
+        ) from fault
+
+
 class Session:
-    def __init__(self, store: Store, execute: Callable[[Session, Statement, BindContext], Result]) -> None:
+    def __init__(self, store: Store, work: Work) -> None:
         self.store = store
         self.settings: dict[str, object] = {name: setting.default for name, setting in SETTINGS.items()}
-        self._execute = execute
+        self._work = work
         self._transaction: Transaction | None = None
         self._aborted = False
         self._closed = False
@@ -46,7 +79,7 @@ class Session:
     def sql(self, text: str, parameters: Sequence[object] = ()) -> Result:
         """Runs the statements of a text and gives the last one's result."""
         self._check_open()
-        try:
+        with _faults_named(text):
             statements = parse(text)
             if parameters and len(statements) > 1:
                 raise InvalidParameter("parameters need a single statement", detail=f"There are {len(statements)}.")
@@ -54,9 +87,12 @@ class Session:
             for statement in statements:
                 result = self.run(statement, tuple(parameters))
             return result
-        except Error as error:
-            error.sql = error.sql or text
-            raise
+
+    def insert(self, name: str, data: object) -> Result:
+        """Rows from Arrow, pandas, polars, a list of dicts, a Spark DataFrame or a path."""
+        self._check_open()
+        with _faults_named(None):
+            return self._in_turn(lambda: self._work.insert(self, name, data))
 
     def cancel(self) -> None:
         """Stops what the session runs now, from another thread."""
@@ -87,14 +123,18 @@ class Session:
         if isinstance(statement, Begin | Commit | Rollback):
             with self._turn:
                 return self._control(statement)
+        return self._in_turn(lambda: self._work.execute(self, statement, context))
+
+    def _in_turn(self, work: Callable[[], Result]) -> Result:
+        """Outside a transaction at once; inside, one after the other, and the first that fails aborts it."""
         if self._transaction is None:
-            return self._execute(self, statement, context)
+            return work()
         with self._turn:
-            self._check_not_aborted(statement)
+            self._check_not_aborted()
             try:
-                return self._execute(self, statement, context)
+                return work()
             except BaseException:
-                self._aborted = self._transaction is not None and not isinstance(statement, Set | Show)
+                self._aborted = self._transaction is not None
                 raise
 
     def context(self, parameters: tuple[object, ...] = (), statement: Statement | None = None) -> BindContext:
@@ -181,12 +221,11 @@ class Session:
             self._transaction.end()
         self._transaction, self._aborted = None, False
 
-    def _check_not_aborted(self, statement: Statement) -> None:
+    def _check_not_aborted(self) -> None:
         if self._aborted:
             raise TransactionAborted(
                 "current transaction is aborted, commands ignored until end of transaction block",
                 hint="ROLLBACK ends it.",
-                position=statement.start,
             )
 
     def _check_open(self) -> None:

@@ -203,7 +203,7 @@ def _replies(lane: Lane, work: Work) -> list[Reply]:
     """The job itself: a kept DataFrame, whose tasks find their work in a property of the job."""
     tasks = len(work.pieces)
     if tasks not in lane.frames:
-        lane.frames[tasks] = lane.spark.range(0, tasks, 1, tasks).mapInArrow(run_tasks, "task int, result binary")
+        lane.frames[tasks] = _frame_of_tasks(lane.spark, tasks)
     context = lane.spark.sparkContext
     context.setLocalProperty(PROPERTY, _as_property(work))
     try:
@@ -212,6 +212,15 @@ def _replies(lane: Lane, work: Work) -> list[Reply]:
         context.setLocalProperty(PROPERTY, "")
     replies = {task: pickle.loads(packed) for task, packed in zip(*rows.to_pydict().values(), strict=True)}
     return [replies[task] for task in range(tasks)]
+
+
+def _frame_of_tasks(spark: SparkSession, tasks: int) -> DataFrame:
+    """A row for each task: its number, and what it replies. `mapInArrow` would do, but it wants pandas."""
+    from pyspark.sql.functions import arrow_udf, col  # type: ignore[attr-defined]
+
+    reply = arrow_udf(run_tasks, "binary")
+    numbers = spark.range(0, tasks, 1, tasks)
+    return numbers.select(col("id").alias("task"), reply(col("id")).alias("result"))
 
 
 def _as_property(work: Work) -> str:

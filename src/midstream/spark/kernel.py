@@ -4,7 +4,7 @@ Spark hands a task its number and, as a property of the job, where the work is; 
 row. What goes wrong in the SQL comes back as data, so that Spark does not try it again; only a lost process
 is tried again, and then under a new attempt number, which is part of the name of every file it writes.
 
-    for batch in run_tasks(batches): ...        # inside mapInArrow
+    frame.select(arrow_udf(run_tasks, "binary")("id"))
 """
 
 from __future__ import annotations
@@ -83,18 +83,20 @@ class Reply:
     error: Error | None = None
 
 
-def run_tasks(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The function of `mapInArrow`: one row in for each task, one row out."""
+def run_tasks(numbers: Iterator[pa.Array]) -> Iterator[pa.Array]:
+    """The Arrow function of the job: one number in for each task, one packed reply out."""
     from pyspark import TaskContext
 
     context = TaskContext.get()
     if context is None:
         raise InternalError("the DuckDB kernel runs only inside a Spark task")
     work = read_work(context.getLocalProperty(PROPERTY))
-    for batch in batches:
-        for task in batch.column(0).to_pylist():
+    for some in numbers:
+        replies = []
+        for task in some.to_pylist():
             piece: Piece = pickle.loads(work.pieces[task])
-            yield _row(task, run_piece(work, piece, task, context.attemptNumber()))
+            replies.append(pickle.dumps(run_piece(work, piece, task, context.attemptNumber()), protocol=5))
+        yield pa.array(replies, pa.binary())
 
 
 def read_work(text: str | None) -> Work:
@@ -261,10 +263,3 @@ def select_written(files: tuple[WrittenFile, ...], columns: tuple[tuple[str, Typ
     if not files:
         return empty_select(columns)
     return select_files(Files(tuple(f.path for f in files), tuple(FileColumn(*column) for column in columns)))
-
-
-def _row(task: int, reply: Reply) -> pa.RecordBatch:
-    packed = pickle.dumps(reply, protocol=5)
-    return pa.RecordBatch.from_arrays(
-        [pa.array([task], pa.int32()), pa.array([packed], pa.binary())], ["task", "result"]
-    )

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 
 from sqlglot import exp
 
+from midstream.errors import Position
 from midstream.sql.positions import position_of
-from midstream.sql.statements import Sql, Update
+from midstream.sql.statements import Sql, Statement, Update
 
 _IDENTIFIER = re.compile(r'"(?:[^"]|"")*"|\w+')
 
@@ -50,3 +51,15 @@ def with_columns_renamed(sql: Sql, names: Mapping[str, str]) -> str:
         end = written.end() if written else start
         text = text[:start] + '"' + name.replace('"', '""') + '"' + text[end:]
     return text
+
+
+def place_of_name(statement: Statement, name: str, after: str = "") -> Position | None:
+    """Where a statement's text first has a name, as a whole word, behind another one."""
+    text = statement.text
+    start = text.lower().find(after.lower()) + len(after) if after else 0
+    found = re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text[start:], re.IGNORECASE)
+    if found is None:
+        return None
+    before = text[: start + found.start()].split("\n")
+    line, column = statement.start
+    return line + len(before) - 1, len(before[-1]) + (column if len(before) == 1 else 1)

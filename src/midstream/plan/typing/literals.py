@@ -25,7 +25,7 @@ _FALSE = ("false", "no", "off", "0")
 
 def number_type(text: str) -> Type:
     """The type of a number as it is written, sign included; what no numeric holds is double precision."""
-    if re.fullmatch(r"-?\d+", text):
+    if re.fullmatch(r"-?\d{1,100}", text):
         whole = int(text)
         if -(2**31) <= whole < 2**31:
             return INT
