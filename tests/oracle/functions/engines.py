@@ -21,9 +21,9 @@ from midstream.errors import Error
 from midstream.plan.bound import BoundQuery
 from midstream.plan.context import BindContext
 from midstream.plan.functions.model import Kernel
-from midstream.plan.render import data_error
 from midstream.plan.statements import bind_query
 from midstream.relations.table import Column, Table
+from midstream.spark.errors import from_duckdb, from_spark
 from midstream.sql import parse
 from midstream.sql.statements import Select
 from midstream.types import Type
@@ -159,8 +159,8 @@ class Kernels:
         except Error as error:
             return Failure(error.sqlstate, error.message)
         except Exception as error:
-            known = data_error(str(error))
-            return Failure(known.sqlstate if known else "XX000", str(error))
+            known = from_duckdb(error) if kernel == "duckdb" else from_spark(error)
+            return Failure(known.sqlstate, str(error))
         wrong = self._wrong_type(bound, table)
         if wrong is not None:
             return wrong

