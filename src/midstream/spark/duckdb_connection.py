@@ -1,7 +1,7 @@
 """The DuckDB of a process: kept between jobs, bounded in memory, closed to everything but our files.
 
-A Python worker has one database in memory for each pair of thread count and memory limit (in practice two: for
-jobs of one piece and of several). Each job gets a connection of its own, and its temporary views go with it.
+A Python worker has one database in memory for each set of limits (in practice two: for jobs of one piece and
+of several). Each job gets a connection of its own, and its temporary views go with it.
 """
 
 from __future__ import annotations
@@ -9,40 +9,55 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import duckdb
 
 from midstream.errors import InternalError
 
-_databases: dict[tuple[int, int, str], duckdb.DuckDBPyConnection] = {}
-_opening = threading.Lock()
 
-_SETTINGS: Mapping[str, str] = {
-    "TimeZone": "'UTC'",
-    "Calendar": "'gregorian'",
-    "autoinstall_known_extensions": "false",
-    "autoload_known_extensions": "false",
-    "allow_community_extensions": "false",
-    "python_enable_replacements": "false",
-    "python_scan_all_frames": "false",
-    "parquet_metadata_cache": "true",
-    "preserve_insertion_order": "true",
+@dataclass(frozen=True)
+class Limits:
+    """What a database may use, and what the SQL that it runs counts on."""
+
+    threads: int
+    memory: int
+    settings: tuple[tuple[str, object], ...] = ()
+
+
+_databases: dict[tuple[Limits, str], duckdb.DuckDBPyConnection] = {}
+_opening = threading.Lock()
+_MOST_DATABASES = 8
+
+_SETTINGS: Mapping[str, object] = {
+    "TimeZone": "UTC",
+    "Calendar": "gregorian",
+    "autoinstall_known_extensions": False,
+    "autoload_known_extensions": False,
+    "allow_community_extensions": False,
+    "python_enable_replacements": False,
+    "python_scan_all_frames": False,
+    "parquet_metadata_cache": True,
+    "preserve_insertion_order": True,
 }
 
 
-def connect(threads: int, memory: int, folder: str) -> duckdb.DuckDBPyConnection:
+def connect(limits: Limits, folder: str) -> duckdb.DuckDBPyConnection:
     """A connection for one job; the database behind it may spill into `folder`."""
-    key = (threads, memory, folder)
+    key = (limits, folder)
     with _opening:
-        if key not in _databases:
-            _databases[key] = _open(threads, memory, folder)
-        return _databases[key].cursor()
+        database = _databases.pop(key, None) or _open(limits, folder)
+        _databases[key] = database
+        while len(_databases) > _MOST_DATABASES:
+            # The least recently used; a connection that still uses it keeps it alive until it is done.
+            _databases.pop(next(iter(_databases))).close()
+        return database.cursor()
 
 
 def forget(folder: str) -> None:
     """Closes the databases that spill into a folder which is about to go."""
-    for key in [key for key in _databases if key[2] == folder]:
+    for key in [key for key in _databases if key[1] == folder]:
         _databases.pop(key).close()
 
 
@@ -54,21 +69,17 @@ def run_one_select(connection: duckdb.DuckDBPyConnection, sql: str) -> duckdb.Du
     return connection.sql(sql)
 
 
-def _open(threads: int, memory: int, folder: str) -> duckdb.DuckDBPyConnection:
+def _open(limits: Limits, folder: str) -> duckdb.DuckDBPyConnection:
     spill = Path(folder) / "spill" / str(os.getpid())
+    spill.mkdir(parents=True, exist_ok=True)
     database = duckdb.connect(
         config={
-            "threads": threads,
-            "memory_limit": f"{memory >> 10}KiB",
-            "temp_directory": str(spill / str(threads)),
+            "threads": limits.threads,
+            "memory_limit": f"{limits.memory >> 10}KiB",
+            "temp_directory": str(spill / f"{limits.threads}-{limits.memory}"),
         }
     )
-    for name, value in {**_SETTINGS, **_dialect_settings()}.items():
-        database.execute(f"SET GLOBAL {name} = {value}")
+    for name, value in {**_SETTINGS, **dict(limits.settings)}.items():
+        database.execute(f"SET GLOBAL {name} = {value!r}")
     database.execute("SET GLOBAL lock_configuration = true")
     return database
-
-
-def _dialect_settings() -> Mapping[str, str]:
-    """What the rendered SQL counts on."""
-    return {"default_null_order": "'nulls_last'", "integer_division": "true"}

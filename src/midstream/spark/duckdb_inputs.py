@@ -16,21 +16,26 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from midstream import kernels
 from midstream.errors import InternalError
+from midstream.kernels import STORED_INTERVAL, stored_type
 from midstream.maintenance.engine import FileColumn, Files
 from midstream.spark.footers import footer_of
-from midstream.spark.physical import STORED_INTERVAL, duckdb_type, stored_arrow_type
 from midstream.types import Type
 
 RowRanges = tuple[tuple[int, int], ...]
 
 
 def quote_name(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
+    return kernels.quote_name(name, "duckdb")
 
 
 def quote_text(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
+    return kernels.quote_text(text, "duckdb")
+
+
+def duckdb_type(type_: Type) -> str:
+    return kernels.kernel_type(type_, "duckdb")
 
 
 def select_files(files: Files) -> str:
@@ -110,7 +115,7 @@ def _stored_column(column: FileColumn, stored: dict[str, pa.DataType]) -> str:
         value = _to_interval(value)
     elif column.type.element is not None and column.type.element.name == "interval":
         value = f"list_transform({value}, lambda x: {_to_interval('x')})"
-    elif not same_type(stored[name], stored_arrow_type(column.type)):
+    elif not same_type(stored[name], stored_type(column.type)):
         value = f"CAST({value} AS {declared})"
     return f"{value} AS {quote_name(column.name)}"
 

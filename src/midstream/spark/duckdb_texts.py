@@ -15,9 +15,8 @@ from collections.abc import Mapping, Sequence
 
 from midstream.errors import InternalError
 from midstream.maintenance.engine import FileColumn, Files
-from midstream.spark.duckdb_inputs import literal_path, quote_name, quote_text
+from midstream.spark.duckdb_inputs import duckdb_type, literal_path, quote_name, quote_text
 from midstream.spark.errors import from_file_system
-from midstream.spark.physical import duckdb_type
 
 _LONGEST_LINE = 16 << 20
 _FIRST_BYTES = 1 << 16

@@ -26,7 +26,8 @@ import pyarrow as pa
 from midstream.errors import Closed, Error, InternalError
 from midstream.kernels import Kernel
 from midstream.maintenance.engine import Answer, Cancellation, Piece, Progress, Rows
-from midstream.spark.duckdb_connection import forget
+from midstream.plan.render import DUCKDB_SETTINGS
+from midstream.spark.duckdb_connection import Limits, forget
 from midstream.spark.errors import from_spark
 from midstream.spark.kernel import IN_A_FILE, PROPERTY, Reply, Work, cancel_file, load, run_tasks
 from midstream.spark.lanes import Job, Lane, Lanes
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 Answered = TypeVar("Answered")
+_LOOK_UP_MEMORY = 512 << 20
+"""What the driver may use for its own questions; more spills to the disk."""
 _LARGEST_PROPERTY = 32_000
 """Bytes of work that travel as a property of the job; more goes through a file."""
 
@@ -88,7 +91,7 @@ class SparkEngine:
 
     def look_up(self, piece: Piece) -> Answer:
         self._check_open()
-        return look_up(piece, self.cores, str(self._work))
+        return look_up(piece, self._limits(self.cores, _LOOK_UP_MEMORY), str(self._work))
 
     def data_frame(self, piece: Piece) -> object:
         def make(lane: Lane) -> DataFrame:
@@ -168,6 +171,9 @@ class SparkEngine:
         except Exception as failure:
             raise from_spark(failure) from failure
 
+    def _limits(self, threads: int, memory: int) -> Limits:
+        return Limits(threads, memory, tuple(DUCKDB_SETTINGS.items()))
+
     def _run_duckdb(self, pieces: Sequence[Piece], label: str, cancellation: Cancellation | None) -> list[Answer]:
         name = uuid.uuid4().hex
         stop = Path(cancel_file(str(self._work), name))
@@ -175,8 +181,7 @@ class SparkEngine:
             name,
             str(self._work),
             tuple(pickle.dumps(piece, protocol=5) for piece in pieces),
-            threads=self.cores if len(pieces) == 1 else 1,
-            memory=self._resources.kernel_memory(len(pieces)),
+            self._limits(self.cores if len(pieces) == 1 else 1, self._resources.kernel_memory(len(pieces))),
         )
         job = Job(label, name, on_cancel=stop.touch)
         try:

@@ -25,9 +25,17 @@ import pyarrow as pa
 from midstream.errors import Error, InternalError
 from midstream.maintenance.engine import FileColumn, Files, Piece, Rows, WriteParquet, WrittenFile
 from midstream.spark import duckdb_connection
-from midstream.spark.duckdb_inputs import empty_select, from_interval, quote_name, quote_text, select_files
+from midstream.spark.duckdb_connection import Limits
+from midstream.spark.duckdb_inputs import (
+    duckdb_type,
+    empty_select,
+    from_interval,
+    quote_name,
+    quote_text,
+    select_files,
+)
 from midstream.spark.errors import from_task
-from midstream.spark.physical import duckdb_type, plain_table
+from midstream.spark.plain import plain_table
 from midstream.spark.written import describe
 from midstream.types import Type
 
@@ -49,8 +57,7 @@ class Work:
     folder: str
     """A folder that the driver and all workers see, for results and spilled data."""
     pieces: tuple[bytes, ...]
-    threads: int
-    memory: int
+    limits: Limits
 
     def pack(self) -> bytes:
         return pickle.dumps(self, protocol=5)
@@ -111,7 +118,7 @@ def read_work(text: str | None) -> Work:
 def run_piece(work: Work, piece: Piece, task: int, attempt: int) -> Reply:
     """One attempt at one piece: its answer, or what was wrong with it."""
     try:
-        connection = duckdb_connection.connect(work.threads, work.memory, work.folder)
+        connection = duckdb_connection.connect(work.limits, work.folder)
         try:
             with _interrupted_by(work.cancel_file, connection):
                 return _Run(connection, piece, Path(work.folder), f"{work.job}-{task}-{attempt}", attempt).reply()

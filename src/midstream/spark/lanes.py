@@ -44,6 +44,7 @@ class Lane:
         self.spark = spark
         self.frames: dict[int, DataFrame] = {}
         """The kept DataFrames of the DuckDB kernel, by number of tasks."""
+        self._pool = f"midstream-{number}"
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"midstream-lane-{number}")
 
     def submit(self, work: Callable[[Lane], Answered], job: Job) -> Future[Answered]:
@@ -52,6 +53,8 @@ class Lane:
     def _run(self, work: Callable[[Lane], Answered], job: Job) -> Answered:
         context = self.spark.sparkContext
         context.setJobGroup(job.id, job.label, interruptOnCancel=True)
+        # Spark is fair between pools only: without one each, a long job's tasks all go first.
+        context.setLocalProperty("spark.scheduler.pool", self._pool)
         return work(self)
 
     def close(self) -> None:

@@ -8,18 +8,16 @@ from __future__ import annotations
 from midstream.errors import Cancelled
 from midstream.maintenance.engine import Answer, Piece
 from midstream.spark import duckdb_connection
+from midstream.spark.duckdb_connection import Limits
 from midstream.spark.errors import from_task
 from midstream.spark.kernel import define_inputs
-from midstream.spark.physical import plain_table
-
-MEMORY = 512 << 20
-"""What the driver may use for it; more spills to the disk."""
+from midstream.spark.plain import plain_table
 
 
-def look_up(piece: Piece, threads: int, folder: str) -> Answer:
+def look_up(piece: Piece, limits: Limits, folder: str) -> Answer:
     """Answers a piece that has no output."""
     try:
-        connection = duckdb_connection.connect(threads, MEMORY, folder)
+        connection = duckdb_connection.connect(limits, folder)
         try:
             define_inputs(connection, piece)
             return Answer(plain_table(duckdb_connection.run_one_select(connection, piece.sql).to_arrow_table()))

@@ -1,10 +1,10 @@
 """How much of the machine the engine takes: cores, the JVM's heap, and what DuckDB may use.
 
 Half of the machine's memory is ours unless the user says otherwise; half of that is the JVM's heap. A
-job of several pieces runs as many kernels as there are cores, each with its share; a job of one piece
+job of several pieces runs a kernel in each of Spark's slots, each with its share; a job of one piece
 has half of what the kernels have.
 
-    >>> Resources.of(cores=4, memory="8g").kernel_memory(pieces=4) >> 20
+    >>> Resources.of(cores=2, memory="8g").kernel_memory(pieces=4) >> 20
     1024
 """
 
@@ -17,6 +17,7 @@ from pathlib import Path
 
 from midstream.errors import InvalidParameter
 
+_SPARE_SLOTS = 2
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _LARGEST_HEAP = 16 << 30
 _SMALLEST_HEAP = 1 << 30
@@ -37,9 +38,14 @@ class Resources:
         heap = min(max(budget // 2, _SMALLEST_HEAP), _LARGEST_HEAP)
         return cls(cores or machine_cores(), heap, max(budget - heap, budget // 2))
 
+    @property
+    def slots(self) -> int:
+        """How many tasks Spark runs at once: a few more than cores, so that a short job need not wait for long ones."""
+        return self.cores + _SPARE_SLOTS
+
     def kernel_memory(self, pieces: int) -> int:
         """What one DuckDB may use in a job of so many pieces."""
-        share = self.kernels // 2 if pieces == 1 else self.kernels // self.cores
+        share = self.kernels // 2 if pieces == 1 else self.kernels // self.slots
         return max(share, _SMALLEST_KERNEL)
 
 

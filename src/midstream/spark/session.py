@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any
 
 import midstream
 from midstream.errors import EngineError
+from midstream.plan.render import SPARK_SETTINGS
 from midstream.spark.resources import Resources
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ def start_session(*, master: str | None, given: SparkSession | None, resources: 
     if given is not None:
         return Lease(_with_settings(_classic(given).newSession(), session_settings(resources)), owns_context=False)
     with _shared.lock:
-        return _lease_of_context(master or local_master(resources.cores), resources)
+        return _lease_of_context(master or local_master(resources.slots), resources)
 
 
 def _lease_of_context(master: str, resources: Resources) -> Lease:
@@ -104,9 +105,9 @@ def _lease_of_context(master: str, resources: Resources) -> Lease:
     return Lease(own, owns_context=True)
 
 
-def local_master(cores: int) -> str:
+def local_master(slots: int) -> str:
     """Local mode gives up at a task's first failure unless it is told a number of attempts."""
-    return f"local[{cores},{_TASK_ATTEMPTS}]"
+    return f"local[{slots},{_TASK_ATTEMPTS}]"
 
 
 def require_java() -> None:
@@ -119,12 +120,8 @@ def require_java() -> None:
 
 
 def session_settings(resources: Resources) -> dict[str, str]:
-    """What each of our sessions sets for itself: PostgreSQL's meaning, and small jobs."""
-    return {
-        "spark.sql.ansi.enabled": "true",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.timestampType": "TIMESTAMP_NTZ",
-        "spark.sql.caseSensitive": "true",
+    """What each of our sessions sets for itself: what rendered SQL counts on, and small jobs."""
+    return SPARK_SETTINGS | {
         "spark.sql.shuffle.partitions": str(max(2, resources.cores)),
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.autoBroadcastJoinThreshold": str(resources.heap // 16),
@@ -158,6 +155,8 @@ def _context_settings(master: str, resources: Resources, work_folder: str) -> di
         "spark.python.unix.domain.socket.enabled": "true",
         "spark.python.worker.reuse": "true",
         "spark.locality.wait": "0",
+        "spark.scheduler.mode": "FAIR",
+        "spark.default.parallelism": str(resources.cores),
         "spark.task.maxFailures": str(_TASK_ATTEMPTS),
         "spark.sql.catalogImplementation": "in-memory",
         "spark.sql.warehouse.dir": str(Path(work_folder) / "warehouse"),

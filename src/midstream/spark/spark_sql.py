@@ -21,10 +21,12 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from midstream import kernels
 from midstream.errors import Unsupported
+from midstream.kernels import STORED_INTERVAL
 from midstream.maintenance.engine import Answer, FileColumn, Files, Piece, Rows, WriteParquet, WrittenFile
 from midstream.spark.footers import footer_of
-from midstream.spark.physical import STORED_INTERVAL, plain_table, spark_type
+from midstream.spark.plain import plain_table
 from midstream.spark.written import describe
 from midstream.types import Type
 
@@ -83,7 +85,11 @@ def defined_inputs(spark: SparkSession, piece: Piece, work_folder: Path) -> Iter
 
 
 def quote_name(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
+    return kernels.quote_name(name, "spark")
+
+
+def spark_type(type_: Type) -> str:
+    return kernels.kernel_type(type_, "spark")
 
 
 # --- inputs -----------------------------------------------------------------------------------------
@@ -183,8 +189,7 @@ def spark_literal(value: object) -> str:
         case int():
             return str(value)
         case _:
-            text = str(value).replace("\\", "\\\\").replace("'", "\\'")
-            return f"'{text}'"
+            return kernels.quote_text(str(value), "spark")
 
 
 # --- output -----------------------------------------------------------------------------------------
