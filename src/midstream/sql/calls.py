@@ -84,7 +84,7 @@ class CallReader(ExpressionReader):
         if token.kind in ("word", "quoted") and after.kind == "operator" and after.value in ("=>", ":="):
             self.index += 2
             return self.placed(exp.Kwarg(this=exp.Var(this=token.value), expression=self.expression()), token)
-        if self.sees_query():
+        if self.sees_any("select", "with", "values", "table"):
             self.fail_here()
         return self.expression()
 
