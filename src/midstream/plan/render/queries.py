@@ -7,6 +7,7 @@ from sqlglot import exp
 from midstream.errors import InternalError
 from midstream.plan.functions.model import Kernel, KernelRefuses
 from midstream.plan.render.scalars import ScalarRenderer
+from midstream.plan.render.totals import empty_sets, total_over_no_rows
 from midstream.plan.typing.nodes import Stored, type_of
 from midstream.plan.typing.queries import output_types, over_query
 
@@ -56,6 +57,13 @@ class QueryRenderer:
                 raise InternalError(f"a {type(node).__name__} cannot be rendered as a query")
 
     def _select(self, node: exp.Select) -> str:
+        totals = empty_sets(node) if self.kernel == "spark" else 0
+        if not totals:
+            return self._clauses(node) + self._modifiers(node)
+        total = self._clauses(total_over_no_rows(node))
+        return f"({self._clauses(node)})" + f" UNION ALL ({total})" * totals + self._modifiers(node)
+
+    def _clauses(self, node: exp.Select) -> str:
         parts = ["SELECT DISTINCT" if node.args.get("distinct") else "SELECT"]
         parts.append(", ".join(self._output(output) for output in node.expressions))
         from_ = node.args.get("from_")
@@ -68,7 +76,7 @@ class QueryRenderer:
             parts.append(self._group(node.args["group"]))
         if node.args.get("having"):
             parts.append(f"HAVING {self.scalars.scalar(node.args['having'].this)}")
-        return " ".join(parts) + self._modifiers(node)
+        return " ".join(parts)
 
     def _output(self, node: exp.Expression) -> str:
         text = self.scalars.scalar(node)

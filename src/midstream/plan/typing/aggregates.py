@@ -15,7 +15,7 @@ from midstream.plan.functions.model import Function
 from midstream.plan.typing import scalars
 from midstream.plan.typing.calls import canonical_call
 from midstream.plan.typing.conversion import convert
-from midstream.plan.typing.nodes import AggregateCall, is_unknown, type_of, typed
+from midstream.plan.typing.nodes import AggregateCall, Convert, is_unknown, type_of, typed
 from midstream.plan.typing.resolution import resolve
 from midstream.plan.typing.scopes import Scope
 from midstream.sql.positions import position_of
@@ -112,6 +112,8 @@ def _take_inner(written: _Written) -> None:
 def _typed_call(written: _Written, node: exp.Expression, scope: Scope) -> tuple[Function, AggregateCall]:
     arguments = scalars.infer_all(written.arguments, scope)
     order = [_ordered(part, scope) for part in written.order]
+    if not written.within:
+        order = [part for part in order if not _is_constant(part.this)]
     if written.within:
         function, converted = resolve(written.name, [*arguments, order[0].this], position_of(node))
         order[0].set("this", converted.pop())
@@ -175,8 +177,17 @@ def _ordered(node: exp.Expression, scope: Scope) -> exp.Ordered:
     )
 
 
-def infer_order(order: exp.Expression, scope: Scope) -> exp.Order:
-    return exp.Order(expressions=[_ordered(part, scope) for part in order.expressions])
+def infer_order(order: exp.Expression, scope: Scope) -> exp.Order | None:
+    """ORDER BY without constants, which sort nothing; None where nothing is left."""
+    keys = [_ordered(part, scope) for part in order.expressions]
+    kept = [key for key in keys if not _is_constant(key.this)]
+    return exp.Order(expressions=kept) if kept else None
+
+
+def _is_constant(node: exp.Expression) -> bool:
+    while isinstance(node, Convert):
+        node = node.this
+    return isinstance(node, (exp.Literal, exp.Null, exp.Boolean))
 
 
 # --- OVER ----------------------------------------------------------------------------------------
