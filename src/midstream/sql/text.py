@@ -57,6 +57,8 @@ def _written(token: Token) -> str:
 
 
 def _needs_space(earlier: Token | None, before: Token, token: Token) -> bool:
+    if _would_merge(before, token):
+        return True
     if token.kind == "operator" and token.value in _TIGHT_BEFORE:
         return token.value == "[" and (before.kind == "operator" and before.value not in ("]", ")", "["))
     if before.kind == "operator":
@@ -68,6 +70,13 @@ def _needs_space(earlier: Token | None, before: Token, token: Token) -> bool:
     if token.kind == "operator" and token.value == "(":
         return before.kind != "quoted" and (before.kind != "word" or before.value in _SPACED_BEFORE_PARENTHESIS)
     return True
+
+
+def _would_merge(before: Token, token: Token) -> bool:
+    """Whether two marks without a space between them read as another one: `. .` and `..`, `: :` and `::`."""
+    if before.kind != "operator" or token.kind not in ("operator", "number"):
+        return False
+    return before.value[-1:] == token.value[:1] and before.value[-1:] in (".", ":")
 
 
 def _is_sign(earlier: Token | None) -> bool:
