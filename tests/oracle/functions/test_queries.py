@@ -17,6 +17,7 @@ QUERIES = [
     "SELECT k, o, grouping(k, o), count(*) FROM v GROUP BY ROLLUP (k, o) ORDER BY 1, 2, 3, 4",
     "SELECT coalesce(k, 'all'), count(*) FROM v WHERE false GROUP BY ROLLUP (k) HAVING count(*) = 0",
     "SELECT k, s, count(*) FROM v WHERE false GROUP BY k, ROLLUP (s)",
+    "SELECT count(*) FROM (SELECT k, count(*) AS n FROM v WHERE false GROUP BY CUBE (k, o)) AS q",
     "SELECT i FROM v UNION SELECT n FROM v UNION SELECT NULL ORDER BY 1",
     "SELECT i FROM v INTERSECT ALL SELECT i FROM v WHERE id < 4 ORDER BY 1",
     "SELECT i FROM v EXCEPT ALL SELECT s FROM v ORDER BY 1",

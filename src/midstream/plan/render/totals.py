@@ -13,9 +13,9 @@ from sqlglot import exp
 
 from midstream.plan.functions.model import KernelRefuses
 from midstream.plan.typing.conversion import null_of
-from midstream.plan.typing.nodes import AggregateCall, type_of, typed
+from midstream.plan.typing.nodes import AggregateCall, Call, type_of, typed
 from midstream.plan.typing.queries import over_query
-from midstream.types import BOOLEAN, INT
+from midstream.types import BIGINT, BOOLEAN, INT
 
 _SETS = (exp.GroupingSets, exp.Rollup, exp.Cube)
 
@@ -48,12 +48,21 @@ def total_over_no_rows(select: exp.Select) -> exp.Select:
     for clause in ("group", "limit", "offset", "with_"):
         total.set(clause, None)
     total.set("expressions", [_without_keys(output, keys) for output in total.expressions])
+    # Where no output is an aggregate, this condition makes the query one of one group.
+    condition: exp.Expression = typed(Call(this=">=(comparable, comparable)", expressions=_count_and_zero()), BOOLEAN)
     if total.args.get("having"):
-        total.set("having", exp.Having(this=_without_keys(total.args["having"].this, keys)))
+        own = _without_keys(total.args["having"].this, keys)
+        condition = typed(exp.And(this=condition, expression=own), BOOLEAN)
+    total.set("having", exp.Having(this=condition))
     total.set("where", exp.Where(this=typed(exp.Boolean(this=False), BOOLEAN)))
     result = over_query(total)
     result.set("where", exp.Where(this=typed(exp.Not(this=_has_rows(select)), BOOLEAN)))
     return result
+
+
+def _count_and_zero() -> list[exp.Expression]:
+    zero = typed(exp.Literal.number("0"), BIGINT)
+    return [typed(AggregateCall(this="count()", expressions=[]), BIGINT), zero]
 
 
 def _has_rows(select: exp.Select) -> exp.Expression:
