@@ -99,6 +99,8 @@ def expand_path(path: str) -> tuple[str, ...]:
     path = path.removeprefix("file://")
     if "://" in path:
         raise InvalidParameter(f'"{path}" is not a path of the file system', hint="Give a file, a folder or a glob.")
+    # A worker has a folder of its own, so the path says where it is by itself.
+    path = os.path.abspath(path)
     if os.path.isfile(path):
         return (path,)
     if os.path.isdir(path):

@@ -80,7 +80,7 @@ class Session:
         """Runs the statements of a text and gives the last one's result."""
         self._check_open()
         with _faults_named(text):
-            statements = parse(text)
+            statements = self._parsed(text)
             if parameters and len(statements) > 1:
                 raise InvalidParameter("parameters need a single statement", detail=f"There are {len(statements)}.")
             result = Result(status="", scn=self.store.catalog.state.scn)
@@ -124,6 +124,14 @@ class Session:
             with self._turn:
                 return self._control(statement)
         return self._in_turn(lambda: self._work.execute(self, statement, context))
+
+    def _parsed(self, text: str) -> list[Statement]:
+        """A text that cannot be read aborts the transaction, as a statement that cannot be run does."""
+        try:
+            return parse(text)
+        except Error:
+            self._aborted = self._transaction is not None
+            raise
 
     def _in_turn(self, work: Callable[[], Result]) -> Result:
         """Outside a transaction at once; inside, one after the other, and the first that fails aborts it."""

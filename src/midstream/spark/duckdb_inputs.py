@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from midstream import kernels
 from midstream.errors import InternalError
-from midstream.kernels import STORED_INTERVAL, stored_type
+from midstream.kernels import stored_type
 from midstream.maintenance.engine import FileColumn, Files
 from midstream.spark.footers import footer_of
 from midstream.types import Type
@@ -35,6 +35,12 @@ def quote_text(text: str) -> str:
 
 
 def duckdb_type(type_: Type) -> str:
+    """What a stored column is in DuckDB. An interval stays the struct that it is in the files: the rendered
+    SQL turns it into DuckDB's own where it computes with it."""
+    if type_.element is not None:
+        return f"{duckdb_type(type_.element)}[]"
+    if type_.name == "interval":
+        return "STRUCT(months INTEGER, days INTEGER, microseconds BIGINT)"
     return kernels.kernel_type(type_, "duckdb")
 
 
@@ -111,11 +117,7 @@ def _stored_column(column: FileColumn, stored: dict[str, pa.DataType]) -> str:
     if name not in stored:
         return f"CAST(NULL AS {declared}) AS {quote_name(column.name)}"
     value = quote_name(name)
-    if column.type.name == "interval" and stored[name] == STORED_INTERVAL:
-        value = _to_interval(value)
-    elif column.type.element is not None and column.type.element.name == "interval":
-        value = f"list_transform({value}, lambda x: {_to_interval('x')})"
-    elif not same_type(stored[name], stored_type(column.type)):
+    if not same_type(stored[name], stored_type(column.type)):
         value = f"CAST({value} AS {declared})"
     return f"{value} AS {quote_name(column.name)}"
 
@@ -127,10 +129,6 @@ def same_type(one: pa.DataType, other: pa.DataType) -> bool:
     if pa.types.is_timestamp(one) and pa.types.is_timestamp(other):
         return one.unit == other.unit and (one.tz is None) == (other.tz is None)
     return bool(one == other)
-
-
-def _to_interval(value: str) -> str:
-    return f"(to_months({value}.months) + to_days({value}.days) + to_microseconds({value}.microseconds))"
 
 
 def from_interval(value: str) -> str:

@@ -243,7 +243,8 @@ def write_parquet(
 ) -> tuple[WrittenFile, ...]:
     """Writes the rows of a SELECT as Parquet files whose columns have exactly their declared types."""
     relation = duckdb_connection.run_one_select(connection, sql)
-    columns = [_stored(source, *column) for source, column in zip(relation.columns, output.columns, strict=True)]
+    sources = zip(relation.columns, relation.types, output.columns, strict=True)
+    columns = [_stored(source, str(given), *column) for source, given, column in sources]
     groups = max(1, output.rows_per_file // ROW_GROUP_ROWS)
     written = connection.execute(
         f"COPY (SELECT {', '.join(columns)} FROM ({sql})) TO {quote_text(output.folder)} "
@@ -257,13 +258,13 @@ def write_parquet(
     return tuple(file for file in files if file.rows > 0)
 
 
-def _stored(source: str, name: str, type_: Type) -> str:
-    value = f"CAST({quote_name(source)} AS {duckdb_type(type_)})"
-    if type_.name == "interval":
+def _stored(source: str, given: str, name: str, type_: Type) -> str:
+    value = quote_name(source)
+    if given == "INTERVAL":
         value = from_interval(value)
-    elif type_.element is not None and type_.element.name == "interval":
+    elif given == "INTERVAL[]":
         value = f"list_transform({value}, lambda x: {from_interval('x')})"
-    return f"{value} AS {quote_name(name)}"
+    return f"CAST({value} AS {duckdb_type(type_)}) AS {quote_name(name)}"
 
 
 def select_written(files: tuple[WrittenFile, ...], columns: tuple[tuple[str, Type], ...]) -> str:
