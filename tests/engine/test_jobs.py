@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -224,6 +226,53 @@ def test_closing_one_of_two_engines_leaves_the_other(engine: SparkEngine, kernel
         ask(other, kernel, "SELECT 2 AS n")
     assert not (tmp_path / "work").exists()
     assert rows(ask(engine, kernel, "SELECT 1 AS n")) == [(1,)]
+
+
+def test_closing_ends_what_runs(engine: SparkEngine, tmp_path: Path) -> None:
+    other, caught = SparkEngine(tmp_path / "work", cores=2, memory="2g"), list[BaseException]()
+
+    def run() -> None:
+        try:
+            ask(other, "duckdb", ENDLESS["duckdb"])
+        except BaseException as error:  # noqa: BLE001
+            caught.append(error)
+
+    running = threading.Thread(target=run)
+    running.start()
+    wait_until(lambda: any(job.tasks > 0 for job in other.progress()))
+    other.close()
+    running.join(PATIENCE)
+    assert isinstance(caught[0], Closed | Cancelled)
+    assert rows(ask(engine, "duckdb", "SELECT 1 AS n")) == [(1,)]
+
+
+LOST_JVM = """
+import os, signal, sys
+from midstream.errors import EngineError
+from midstream.maintenance.engine import Piece
+from midstream.spark.engine import SparkEngine
+from pyspark import SparkContext
+
+engine = SparkEngine(sys.argv[1], cores=2, memory="2g")
+engine.run("duckdb", [Piece("SELECT 1 AS n")])
+os.kill(SparkContext._gateway.proc.pid, signal.SIGKILL)
+SparkContext._gateway.proc.wait()
+try:
+    engine.run("duckdb", [Piece("SELECT 1 AS n")])
+except EngineError as error:
+    print(error.hint)
+engine.close()
+again = SparkEngine(sys.argv[1], cores=2, memory="2g")
+print(again.run("duckdb", [Piece("SELECT 2 AS n")])[0].table.to_pylist())
+again.close()
+"""
+
+
+@pytest.mark.long
+def test_a_jvm_that_dies_is_replaced_by_the_next_engine(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", LOST_JVM, str(tmp_path / "work")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
+    assert done.stdout.splitlines() == ["Close the database and connect again.", "[{'n': 2}]"]
 
 
 def test_a_given_session_is_used_and_never_stopped(engine: SparkEngine, kernel: Kernel, tmp_path: Path) -> None:

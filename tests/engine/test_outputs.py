@@ -97,7 +97,8 @@ def test_statistics_are_those_of_delta(engine: SparkEngine, kernel: Kernel, tmp_
     low, high = ({"f": 0.5}, {"f": 2.5}) if kernel == "duckdb" else ({}, {})
     assert stats["minValues"] == {"i": -7, "n": -3.5, "t": "a", **low, **times}
     assert stats["maxValues"] == {"i": 3, "n": 1.25, "t": "c", "u": "z", **high, **times}
-    assert stats["nullCount"] == dict(i=1, d=0, f=0, n=1, w=0, t=0, u=0, y=2, p=2, z=2, o=1, e=3)
+    without_nulls = dict.fromkeys("dfwtu", 0)
+    assert stats["nullCount"] == {**without_nulls, "i": 1, "n": 1, "o": 1, "y": 2, "p": 2, "z": 2, "e": 3}
     assert file.bytes == Path(file.path).stat().st_size
 
 

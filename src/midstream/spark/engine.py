@@ -30,7 +30,7 @@ from midstream.plan.render import DUCKDB_SETTINGS
 from midstream.spark.duckdb_connection import Limits, forget
 from midstream.spark.errors import from_spark
 from midstream.spark.kernel import IN_A_FILE, PROPERTY, Reply, Work, cancel_file, load, run_tasks
-from midstream.spark.lanes import Job, Lane, Lanes
+from midstream.spark.lanes import Job, Lane, Lanes, wait_for
 from midstream.spark.look_up import look_up
 from midstream.spark.resources import Resources
 from midstream.spark.session import Lease, require_java, session_settings, start_session
@@ -47,7 +47,9 @@ _LARGEST_PROPERTY = 32_000
 
 
 class SparkEngine:
-    """Runs pieces on Spark. Thread-safe."""
+    """Runs pieces on Spark. Thread-safe.
+
+    `work_folder` is emptied at the start and removed at the end; on a cluster, all workers must see it."""
 
     def __init__(
         self,
@@ -120,8 +122,12 @@ class SparkEngine:
     def progress(self) -> Sequence[Progress]:
         if not self._lease.done() or self._lease.exception() is not None:
             return []
-        tracker = self._lease.result().spark.sparkContext.statusTracker()
-        return [_progress(tracker, job) for job in self._lanes.running]
+        try:
+            tracker = self._lease.result().spark.sparkContext.statusTracker()
+            return [_progress(tracker, job) for job in self._lanes.jobs]
+        except Exception:
+            # Where Spark is gone, or going, nothing runs.
+            return []
 
     def close(self) -> None:
         if self._closed:
@@ -164,11 +170,12 @@ class SparkEngine:
     def _call(self, work: Callable[[Lane], Answered], job: Job, cancellation: Cancellation | None = None) -> Answered:
         self._check_open()
         try:
-            self._lease.result()
+            wait_for(self._lease, cancellation)
             return self._lanes.call(work, job, cancellation)
         except Error:
             raise
         except Exception as failure:
+            self._check_open()
             raise from_spark(failure) from failure
 
     def _limits(self, threads: int, memory: int) -> Limits:

@@ -322,6 +322,13 @@ _SPARK_WORDS: tuple[tuple[re.Pattern[str], Callable[[str], Error]], ...] = tuple
     (re.compile(pattern, re.IGNORECASE), maker)
     for pattern, maker in (
         (
+            r"ModuleNotFoundError: No module named '(?:midstream|duckdb|pyarrow)",
+            lambda text: EngineError(
+                "a worker of Spark has no Midstream",
+                hint="Install midstream in the Python of every worker (PYSPARK_PYTHON).",
+            ),
+        ),
+        (
             r"SparkContext was shut down|SparkContext has been shutdown|stopped SparkContext",
             lambda text: EngineError("Spark was stopped", hint=_RESTART),
         ),

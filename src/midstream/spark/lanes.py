@@ -15,7 +15,7 @@ import uuid
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from midstream.errors import Cancelled, Closed
 from midstream.maintenance.engine import Cancellation
@@ -67,69 +67,87 @@ class Lanes:
         self._lock = threading.Lock()
         self._free: list[Lane] = []
         self._made = 0
-        self._jobs: dict[str, Job] = {}
+        self._running: dict[str, _Running] = {}
         self._closed = False
 
     def call(self, work: Callable[[Lane], Answered], job: Job, cancellation: Cancellation | None = None) -> Answered:
         """Runs `work` on a lane and waits. A raised cancellation or Ctrl-C stops this job and no other."""
-        lane = self._take(job)
+        lane = self._take()
         answer = lane.submit(work, job)
-        answer.add_done_callback(lambda _: self._give_back(lane, job))
+        running = _Running(job, lane, answer)
+        with self._lock:
+            self._running[job.id] = running
+            closed_meanwhile = self._closed
+        answer.add_done_callback(lambda _: self._give_back(running))
+        if closed_meanwhile:
+            running.stop()
         try:
-            return self._wait(answer, cancellation)
-        except (_Stop, KeyboardInterrupt):
-            self._stop(lane, job, answer)
-            raise Cancelled("the statement was cancelled") from None
+            return wait_for(answer, cancellation)
+        except Cancelled:
+            running.stop()
+            raise
 
     @property
-    def running(self) -> list[Job]:
+    def jobs(self) -> list[Job]:
         with self._lock:
-            return list(self._jobs.values())
+            return [running.job for running in self._running.values()]
 
     def close(self) -> None:
+        """Cancels what runs, and lets the threads go."""
         with self._lock:
             self._closed = True
             lanes, self._free = self._free, []
+            jobs = list(self._running.values())
+        for running in jobs:
+            running.stop()
         for lane in lanes:
             lane.close()
 
-    def _take(self, job: Job) -> Lane:
+    def _take(self) -> Lane:
         with self._lock:
             if self._closed:
                 raise Closed("the database is closed")
-            self._jobs[job.id] = job
             if self._free:
                 return self._free.pop()
             self._made += 1
             number = self._made
         return Lane(self._new_session(), number)
 
-    def _give_back(self, lane: Lane, job: Job) -> None:
+    def _give_back(self, done: _Running) -> None:
         with self._lock:
-            self._jobs.pop(job.id, None)
+            self._running.pop(done.job.id, None)
             if not self._closed:
-                self._free.append(lane)
+                self._free.append(done.lane)
                 return
-        lane.close()
+        done.lane.close()
 
-    @staticmethod
-    def _wait(answer: Future[Answered], cancellation: Cancellation | None) -> Answered:
+
+@dataclass(frozen=True)
+class _Running:
+    """A job that a lane is busy with."""
+
+    job: Job
+    lane: Lane
+    answer: Future[Any]
+
+    def stop(self) -> None:
+        """Cancels until the lane is free again: a job that Spark has not yet seen cannot be cancelled once."""
+        give_up_at = time.monotonic() + _PATIENCE_SECONDS
+        while not self.answer.done() and time.monotonic() < give_up_at:
+            # A Spark that is gone has no job to cancel.
+            with contextlib.suppress(Exception):
+                self.job.on_cancel()
+                self.lane.spark.sparkContext.cancelJobGroup(self.job.id)
+            wait([self.answer], 5 * _POLL_SECONDS)
+
+
+def wait_for(answer: Future[Answered], cancellation: Cancellation | None = None) -> Answered:
+    """Waits until the answer is there, the cancellation is raised, or Ctrl-C is pressed."""
+    try:
         while cancellation is not None and not answer.done():
             if cancellation.requested:
-                raise _Stop
+                raise Cancelled("the statement was cancelled")
             wait([answer], _POLL_SECONDS)
         return answer.result()
-
-    @staticmethod
-    def _stop(lane: Lane, job: Job, answer: Future[Answered]) -> None:
-        """Cancels until the lane is free again: a job that Spark has not yet seen cannot be cancelled once."""
-        job.on_cancel()
-        give_up_at = time.monotonic() + _PATIENCE_SECONDS
-        while not answer.done() and time.monotonic() < give_up_at:
-            with contextlib.suppress(Exception):
-                lane.spark.sparkContext.cancelJobGroup(job.id)
-            wait([answer], 5 * _POLL_SECONDS)
-
-
-class _Stop(Exception):
-    """The statement is to be cancelled."""
+    except KeyboardInterrupt:
+        raise Cancelled("the statement was cancelled") from None

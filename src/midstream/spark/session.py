@@ -45,6 +45,8 @@ class _Shared:
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     users: int = 0
+    started: int = 0
+    """How many contexts this process has started: a lease of one that died must not count against the next."""
     folder: str | None = None
     """Where Spark keeps what it spills and logs: the process's, since databases come and go."""
 
@@ -67,14 +69,14 @@ class Lease:
     """A session of one engine's own, and the duty to give it back."""
 
     spark: SparkSession
-    owns_context: bool
-    _released: bool = False
+    of_context: int | None
+    """Which of our contexts it shares; None: one that is not ours to stop."""
 
     def release(self) -> None:
         with _shared.lock:
-            if self._released or not self.owns_context:
+            if self.of_context != _shared.started:
                 return
-            self._released = True
+            self.of_context = None
             _shared.users -= 1
             if _shared.users == 0:
                 _stop_context(self.spark)
@@ -84,7 +86,7 @@ def start_session(*, master: str | None, given: SparkSession | None, resources: 
     """A session for one engine: on the one that is given, on a cluster, or on this machine's cores."""
     _quieten_pyspark()
     if given is not None:
-        return Lease(_with_settings(_classic(given).newSession(), session_settings(resources)), owns_context=False)
+        return Lease(_with_settings(_classic(given).newSession(), session_settings(resources)), of_context=None)
     with _shared.lock:
         return _lease_of_context(master or local_master(resources.slots), resources)
 
@@ -100,9 +102,9 @@ def _lease_of_context(master: str, resources: Resources) -> Lease:
     spark = SparkSession.builder.getOrCreate() if running is not None else _start_context(master, resources)
     own = _with_settings(spark.newSession(), session_settings(resources))
     if running is not None and _shared.users == 0:
-        return Lease(own, owns_context=False)
+        return Lease(own, of_context=None)
     _shared.users += 1
-    return Lease(own, owns_context=True)
+    return Lease(own, _shared.started)
 
 
 def local_master(slots: int) -> str:
@@ -190,6 +192,8 @@ def _start_context(master: str, resources: Resources) -> SparkSession:
             gateway = SparkContext._gateway or launch_gateway(conf, {"stdout": log, "stderr": log})  # type: ignore[no-untyped-call]
             context = SparkContext(conf=conf, gateway=gateway)
             context.setLogLevel("ERROR")
+            _shared.started += 1
+            _shared.users = 0
             return SparkSession(context)
         except Exception as failure:
             raise _start_failed(failure, work_folder) from failure
