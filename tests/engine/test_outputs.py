@@ -170,5 +170,5 @@ def test_data_frames_come_and_go(engine: SparkEngine, tmp_path: Path) -> None:
     paths = engine.save_data_frame(frame, str(tmp_path))
     assert sorted(pa.concat_tables(pq.read_table(path) for path in paths)["n"].to_pylist()) == [2, 3]
     assert {str(path) for path in tmp_path.iterdir()} == set(paths)
-    again = engine.arrow_data_frame(pa.table({"x": ["a", None]}))
+    again = engine.data_frame(Piece("SELECT * FROM t", {"t": Rows(pa.table({"x": ["a", None]}))}))
     assert again.toArrow().to_pylist() == [{"x": "a"}, {"x": None}]  # type: ignore[attr-defined]

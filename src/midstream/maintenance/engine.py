@@ -155,10 +155,6 @@ class Engine(Protocol):
         """The piece as a Spark DataFrame that is not yet computed (its text is the Spark kernel's)."""
         ...
 
-    def arrow_data_frame(self, table: pa.Table) -> object:
-        """The rows of an answer as a Spark DataFrame."""
-        ...
-
     def save_data_frame(self, frame: object, folder: str) -> tuple[str, ...]:
         """Writes a Spark DataFrame as Parquet files into a folder, through a Spark job."""
         ...

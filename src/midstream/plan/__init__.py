@@ -4,12 +4,12 @@ bound = bind_query(select.query, schema, BindContext(scn=41, now=now))
 bound.outputs, bound.scans, bound.sql("duckdb")
 """
 
+from midstream.kernels import KERNELS, Kernel
 from midstream.plan.bound import BoundQuery, BoundScalar, Output, Scan
 from midstream.plan.changes import bind_delete, bind_insert, bind_update
 from midstream.plan.context import BindContext
 from midstream.plan.explain import explain_query
 from midstream.plan.freezing import freeze_stars
-from midstream.plan.functions.model import KERNELS, Kernel
 from midstream.plan.merge import bind_merge
 from midstream.plan.statements import bind_condition, bind_default, bind_query
 

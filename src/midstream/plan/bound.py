@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from midstream.errors import InternalError, Unsupported
+from midstream.kernels import KERNELS, Kernel
 from midstream.plan.aliases import separate_aliases
 from midstream.plan.context import Binding, SourceKind
-from midstream.plan.functions.model import KERNELS, Kernel
 from midstream.plan.limits import shape_refusal
 from midstream.plan.nodes import bare, named, place_of
 from midstream.plan.pruning import column_uses, prune

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from midstream.kernels import Kernel
 from midstream.plan.bound import BoundQuery, Scan
-from midstream.plan.functions.model import Kernel
 
 
 def explain_query(

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from sqlglot import exp
 
-from midstream.plan.functions.model import Kernel
+from midstream.kernels import Kernel
 
 _FROM = (exp.From, exp.Join)
 _QUERY_PARTS = (exp.Subquery, exp.SetOperation, exp.Paren)

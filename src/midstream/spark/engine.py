@@ -21,11 +21,9 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, cast
 
-import pyarrow as pa
-
 from midstream.errors import Closed, Error, InternalError
 from midstream.kernels import Kernel
-from midstream.maintenance.engine import Answer, Cancellation, Piece, Progress, Rows
+from midstream.maintenance.engine import Answer, Cancellation, Piece, Progress
 from midstream.plan.render import DUCKDB_SETTINGS
 from midstream.spark.duckdb_connection import Limits, forget
 from midstream.spark.errors import from_spark
@@ -34,7 +32,7 @@ from midstream.spark.lanes import Job, Lane, Lanes, wait_for
 from midstream.spark.look_up import look_up
 from midstream.spark.resources import Resources
 from midstream.spark.session import Lease, require_java, session_settings, start_session
-from midstream.spark.spark_sql import defined_inputs, run_spark_sql, size_shuffles, spark_rows
+from midstream.spark.spark_sql import defined_inputs, run_spark_sql, size_shuffles
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -102,9 +100,6 @@ class SparkEngine:
                 return lane.spark.sql(piece.sql)
 
         return self._call(make, Job())
-
-    def arrow_data_frame(self, table: pa.Table) -> object:
-        return self._call(lambda lane: spark_rows(lane.spark, Rows(table), self._work), Job())
 
     def save_data_frame(self, frame: object, folder: str) -> tuple[str, ...]:
         job = Job("write a DataFrame")

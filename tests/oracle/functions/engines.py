@@ -18,9 +18,9 @@ import numpy as np
 import pyarrow as pa
 
 from midstream.errors import Error
+from midstream.kernels import Kernel
 from midstream.plan.bound import BoundQuery
 from midstream.plan.context import BindContext
-from midstream.plan.functions.model import Kernel
 from midstream.plan.statements import bind_query
 from midstream.relations.table import Column, Table
 from midstream.spark.errors import from_duckdb, from_spark

@@ -8,8 +8,8 @@ import pytest
 from test_typing import bind
 
 from midstream.errors import Unsupported
+from midstream.kernels import quote_text
 from midstream.plan.functions import FUNCTIONS, KERNELS
-from midstream.plan.functions.kernel_types import quoted
 from midstream.plan.functions.model import Refusal
 from midstream.plan.functions.page import functions_page
 
@@ -39,8 +39,8 @@ def test_one_tree_two_dialects() -> None:
     ],
 )
 def test_texts_are_quoted_letter_by_letter(text: str, duckdb: str, spark: str) -> None:
-    assert quoted(text, "duckdb") == duckdb
-    assert quoted(text, "spark") == spark
+    assert quote_text(text, "duckdb") == duckdb
+    assert quote_text(text, "spark") == spark
 
 
 def test_names_with_quotes_inside() -> None:

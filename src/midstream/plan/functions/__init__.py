@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from midstream.kernels import KERNELS, Kernel
 from midstream.plan.functions import (
     aggregates,
     arrays,
@@ -21,7 +22,7 @@ from midstream.plan.functions import (
     times,
     windows,
 )
-from midstream.plan.functions.model import KERNELS, Function, Kernel, Refusal
+from midstream.plan.functions.model import Function, Refusal
 
 FAMILIES: dict[str, list[Function]] = {
     "Comparison and choice": operators.FUNCTIONS,

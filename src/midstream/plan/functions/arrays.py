@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from midstream.kernels import Kernel, kernel_type
 from midstream.plan.functions.casts import cast_text
-from midstream.plan.functions.kernel_types import kernel_type
-from midstream.plan.functions.model import Function, Kernel, KernelRefuses, Operand, Template, function
+from midstream.plan.functions.model import Function, KernelRefuses, Operand, Template, function
 from midstream.types import TEXT, Type, array_of
 
 _EMPTY = {"duckdb": "[]", "spark": "array()"}

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from midstream.plan.functions.kernel_types import quoted, raise_error
-from midstream.plan.functions.model import Function, Kernel, KernelRefuses, Operand, Template, function
+from midstream.kernels import Kernel, quote_text
+from midstream.plan.functions.model import Function, KernelRefuses, Operand, Template, function
+from midstream.plan.functions.raising import raise_error
 from midstream.types import Type
 
 
@@ -90,7 +91,7 @@ def _step(operand: Operand) -> str:
 def _json(kernel: Kernel, as_text: bool) -> Template:
     def text(operands: Sequence[Operand], result: Type) -> str:
         value, key = operands
-        path = quoted(f"${_step(key)}", kernel)
+        path = quote_text(f"${_step(key)}", kernel)
         if kernel == "duckdb":
             name = "json_extract_string" if as_text else "json_extract"
             found = f"{name}({value.text}, {path})"

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from midstream.plan.functions.kernel_types import kernel_type, quoted, raise_error
-from midstream.plan.functions.model import Kernel, KernelRefuses, Operand, numeric_digits
+from midstream.kernels import Kernel, kernel_type, quote_text
+from midstream.plan.functions.model import KernelRefuses, Operand, numeric_digits
+from midstream.plan.functions.raising import raise_error
 from midstream.types import DOUBLE, TEXT, TIMESTAMP, Type
 
 _INTEGER_TEXT = r"^\s*[+-]?[0-9]+\s*$"
@@ -109,7 +110,7 @@ def _float_from_numeric(value: Operand, to: Type, kernel: Kernel) -> str:
 
 def _matches(text: str, pattern: str, kernel: Kernel) -> str:
     test = "regexp_matches" if kernel == "duckdb" else "regexp_like"
-    return f"{test}({text}, {quoted(pattern, kernel)})"
+    return f"{test}({text}, {quote_text(pattern, kernel)})"
 
 
 def _checked(value: Operand, pattern: str, to: Type, kernel: Kernel, converted: str, sqlstate: str = "22P02") -> str:
@@ -120,7 +121,7 @@ def _checked(value: Operand, pattern: str, to: Type, kernel: Kernel, converted: 
 
 
 def _trimmed(value: Operand, kernel: Kernel) -> str:
-    blanks = quoted(" \t\n\r\f\v", kernel)
+    blanks = quote_text(" \t\n\r\f\v", kernel)
     return f"trim({value.text}, {blanks})" if kernel == "duckdb" else f"trim(BOTH {blanks} FROM {value.text})"
 
 
@@ -148,7 +149,7 @@ def _float_from_text(value: Operand, to: Type, kernel: Kernel) -> str:
 
 def _boolean_from_text(value: Operand, to: Type, kernel: Kernel) -> str:
     word = f"lower({_trimmed(value, kernel)})"
-    true, false = (", ".join(quoted(w, kernel) for w in words) for words in (_TRUE_WORDS, _FALSE_WORDS))
+    true, false = (", ".join(quote_text(w, kernel) for w in words) for words in (_TRUE_WORDS, _FALSE_WORDS))
     failure = raise_error("22P02", "invalid input syntax for type boolean", kernel, value.text)
     return (
         f"CASE WHEN {word} IN ({true}) THEN true WHEN {word} IN ({false}) THEN false "
@@ -218,7 +219,7 @@ def _text_from_plain(value: Operand, to: Type, kernel: Kernel) -> str:
 
 
 def _text_from_bytea(value: Operand, to: Type, kernel: Kernel) -> str:
-    return _cut(f"concat({quoted(chr(92) + 'x', kernel)}, lower(hex({value.text})))", to, kernel)
+    return _cut(f"concat({quote_text(chr(92) + 'x', kernel)}, lower(hex({value.text})))", to, kernel)
 
 
 def _bytea_from_text(value: Operand, to: Type, kernel: Kernel) -> str:

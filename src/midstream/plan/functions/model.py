@@ -14,10 +14,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from midstream.kernels import Kernel
 from midstream.types import NULL, NUMERIC, Type, array_of, parse_type
-
-Kernel = Literal["duckdb", "spark"]
-KERNELS: tuple[Kernel, ...] = ("duckdb", "spark")
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from midstream.kernels import Kernel
 from midstream.plan.functions.casts import plain_cast
-from midstream.plan.functions.kernel_types import raise_error
 from midstream.plan.functions.model import (
     FLOATS,
     INTEGERS,
     Function,
-    Kernel,
     KernelRefuses,
     Operand,
     Template,
@@ -23,6 +22,7 @@ from midstream.plan.functions.model import (
     function,
     numeric_digits,
 )
+from midstream.plan.functions.raising import raise_error
 from midstream.types import NUMERIC, Type
 
 

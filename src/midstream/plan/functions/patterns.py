@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from midstream.plan.functions.kernel_types import quoted
-from midstream.plan.functions.model import Function, Kernel, KernelRefuses, Operand, Template, function
+from midstream.kernels import Kernel, quote_text
+from midstream.plan.functions.model import Function, KernelRefuses, Operand, Template, function
 from midstream.types import Type
 
 _CHARACTER = r"[^\\\[\](){}|^$*+?.]|\.|\\[dwsDWS]|\\[^A-Za-z0-9]"
@@ -55,7 +55,7 @@ def _matches(kernel: Kernel, ignore_case: bool = False) -> Template:
         if ignore_case:
             pattern = pattern.replace("(?s)", "(?is)" if kernel == "duckdb" else "(?isu)", 1)
         test = "regexp_matches" if kernel == "duckdb" else "regexp_like"
-        return f"{test}({operands[0].text}, {quoted(pattern, kernel)})"
+        return f"{test}({operands[0].text}, {quote_text(pattern, kernel)})"
 
     return text
 
@@ -69,12 +69,12 @@ def _replaced(kernel: Kernel) -> Template:
             raise KernelRefuses("regexp_replace takes simple patterns, plain replacements and the flag 'g'")
         common = common_pattern(written)
         if kernel == "duckdb":
-            return f"regexp_replace({value.text}, {quoted(common, kernel)}, {quoted(new, kernel)}, '{flags}')"
+            return f"regexp_replace({value.text}, {quote_text(common, kernel)}, {quote_text(new, kernel)}, '{flags}')"
         new = new.replace("$", "\\$")
         if not flags:
             # Java replaces all: what stands before the first match is matched with it, and put back.
             common, new = common.replace("(?s)", "(?s)^(.*?)", 1).replace("(.*?)^", "(.*?)"), f"$1{new}"
-        return f"regexp_replace({value.text}, {quoted(common, kernel)}, {quoted(new, kernel)})"
+        return f"regexp_replace({value.text}, {quote_text(common, kernel)}, {quote_text(new, kernel)})"
 
     return text
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from midstream.plan.functions.kernel_types import quoted, raise_error
-from midstream.plan.functions.model import Function, Kernel, KernelRefuses, Operand, Template, function
+from midstream.kernels import Kernel, quote_text
+from midstream.plan.functions.model import Function, KernelRefuses, Operand, Template, function
+from midstream.plan.functions.raising import raise_error
 from midstream.types import Type
 
 
@@ -47,7 +48,7 @@ def _like_escape(word: str, kernel: Kernel) -> Template:
         escape = operands[2].literal
         if escape is None or len(escape) != 1:
             raise KernelRefuses("the escape character must be one constant character")
-        return f"({operands[0].text} {word} {operands[1].text} ESCAPE {quoted(escape, kernel)})"
+        return f"({operands[0].text} {word} {operands[1].text} ESCAPE {quote_text(escape, kernel)})"
 
     return text
 

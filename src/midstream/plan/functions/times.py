@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from midstream.kernels import Kernel, quote_text
 from midstream.plan.functions.casts import plain_cast
-from midstream.plan.functions.kernel_types import quoted
-from midstream.plan.functions.model import Function, Kernel, KernelRefuses, Operand, Template, function
+from midstream.plan.functions.model import Function, KernelRefuses, Operand, Template, function
 from midstream.types import Type
 
 _DAY = 86_400_000_000
@@ -268,8 +268,8 @@ def _written(kernel: Kernel) -> Template:
         if any(character.isalnum() or character in "%'\"|" for character in rest):
             raise KernelRefuses("to_char knows YYYY, MM, DD, HH24, MI, SS and punctuation")
         if kernel == "duckdb":
-            return f"strftime({moment.text}, {quoted(pattern.literal, kernel)})"
-        return f"date_format({moment.text}, {quoted(java.replace('|', ''), kernel)})"
+            return f"strftime({moment.text}, {quote_text(pattern.literal, kernel)})"
+        return f"date_format({moment.text}, {quote_text(java.replace('|', ''), kernel)})"
 
     return text
 

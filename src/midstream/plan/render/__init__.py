@@ -11,7 +11,8 @@ from __future__ import annotations
 from sqlglot import exp
 
 from midstream.errors import Unsupported
-from midstream.plan.functions.model import KERNELS, Kernel, KernelRefuses
+from midstream.kernels import KERNELS, Kernel
+from midstream.plan.functions.model import KernelRefuses
 from midstream.plan.render.queries import QueryRenderer
 
 DUCKDB_SETTINGS: dict[str, object] = {

@@ -12,9 +12,9 @@ from collections.abc import Callable
 from sqlglot import exp
 
 from midstream.errors import InternalError
+from midstream.kernels import Kernel, kernel_type
 from midstream.plan.functions import FUNCTIONS
-from midstream.plan.functions.kernel_types import kernel_type
-from midstream.plan.functions.model import Kernel, KernelRefuses, Operand, Refusal
+from midstream.plan.functions.model import KernelRefuses, Operand, Refusal
 from midstream.plan.functions.numbers import exact_quotient
 from midstream.plan.typing.nodes import type_of
 from midstream.types import NUMERIC

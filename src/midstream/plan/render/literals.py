@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from midstream.plan.functions.kernel_types import kernel_type, quoted
-from midstream.plan.functions.model import Kernel
+from midstream.kernels import Kernel, kernel_type, quote_text
 from midstream.types import INTERVAL, Type
 
 
@@ -22,7 +21,7 @@ def render_constant(text: str, type: Type, kernel: Kernel) -> str:
         return _interval(text, kernel)
     if type.name == "bytea":
         return f"unhex('{text}')" if kernel == "duckdb" else f"X'{text}'"
-    return quoted(text, kernel)
+    return quote_text(text, kernel)
 
 
 def _moment(text: str, type: Type, kernel: Kernel) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from sqlglot import exp
 
 from midstream.errors import InternalError
-from midstream.plan.functions.model import Kernel, KernelRefuses
+from midstream.kernels import Kernel
+from midstream.plan.functions.model import KernelRefuses
 from midstream.plan.render.scalars import ScalarRenderer
 from midstream.plan.render.totals import empty_sets, total_over_no_rows
 from midstream.plan.typing.nodes import Stored, type_of

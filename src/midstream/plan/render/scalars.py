@@ -7,10 +7,11 @@ from collections.abc import Callable
 from sqlglot import exp
 
 from midstream.errors import InternalError
+from midstream.kernels import Kernel, kernel_type
 from midstream.plan.functions import FUNCTIONS
 from midstream.plan.functions.casts import cast_text
-from midstream.plan.functions.kernel_types import kernel_type, raise_error
-from midstream.plan.functions.model import Kernel, KernelRefuses, Operand, Refusal, Template, expand
+from midstream.plan.functions.model import KernelRefuses, Operand, Refusal, Template, expand
+from midstream.plan.functions.raising import raise_error
 from midstream.plan.render.aggregates import AggregateRenderer
 from midstream.plan.render.literals import render_constant, render_null
 from midstream.plan.typing.nodes import AggregateCall, Call, Convert, Raw, Stored, type_of
