@@ -80,6 +80,8 @@ class Function:
     volatile: bool = False
     note: str = ""
     """What a reader of the docs should know."""
+    by_constants: Callable[[Sequence[Type], Sequence[str | None]], Type] | None = None
+    """The result's type where it depends on the value of an argument that is a constant, such as a scale."""
 
     @property
     def signature(self) -> str:
@@ -89,7 +91,9 @@ class Function:
     def template(self, kernel: Kernel) -> Template | Refusal:
         return self.duckdb if kernel == "duckdb" else self.spark
 
-    def result_type(self, arguments: Sequence[Type]) -> Type:
+    def result_type(self, arguments: Sequence[Type], constants: Sequence[str | None] = ()) -> Type:
+        if self.by_constants is not None and constants:
+            return self.by_constants(arguments, constants)
         return self.result if isinstance(self.result, Type) else self.result(arguments)
 
     def accepts(self, count: int) -> bool:
@@ -116,6 +120,7 @@ def function(
     approximate: bool = False,
     volatile: bool = False,
     note: str = "",
+    by_constants: Callable[[Sequence[Type], Sequence[str | None]], Type] | None = None,
 ) -> Function:
     """Reads `name(type, type, ...) -> type`; `result` replaces the written type where it depends on the arguments."""
     match = _SIGNATURE.fullmatch(signature)
@@ -135,6 +140,7 @@ def function(
         approximate=approximate,
         volatile=volatile,
         note=note,
+        by_constants=by_constants,
     )
 
 

@@ -17,13 +17,14 @@ from midstream.plan.functions.model import (
     Function,
     KernelRefuses,
     Operand,
+    Refusal,
     Template,
     bounded_numeric,
     function,
     numeric_digits,
 )
 from midstream.plan.functions.raising import raise_error
-from midstream.types import NUMERIC, Type
+from midstream.types import MAX_PRECISION, NUMERIC, Type
 
 
 def _sum_type(types: Sequence[Type]) -> Type:
@@ -86,6 +87,14 @@ def _spark_quotient(operands: Sequence[Operand], result: Type) -> str:
 
 def _spark_integer_quotient(operands: Sequence[Operand], result: Type) -> str:
     return plain_cast(f"{operands[0].text} div {operands[1].text}", result, "spark")
+
+
+def _duckdb_remainder(operands: Sequence[Operand], result: Type) -> str:
+    """The smallest integer % -1 is 0, as is % 1; DuckDB calls the first an overflow."""
+    dividend, divisor = operands
+    if divisor.literal is not None and int(divisor.literal) != -1:
+        return f"({dividend.text} % {divisor.text})"
+    return f"({dividend.text} % CASE WHEN {divisor.text} = -1 THEN 1 ELSE {divisor.text} END)"
 
 
 def _same_type(operator: str) -> Template:
@@ -156,8 +165,7 @@ def _integer_operator(operator: str, name: str) -> Function:
     duckdb: Template = _same_type("//" if operator == "/" else operator)
     spark: Template = _spark_integer_quotient if operator == "/" else _same_type(operator)
     if operator == "%":
-        # The smallest integer % -1 is 0; DuckDB calls it an overflow.
-        duckdb = "CASE WHEN {1} = -1 THEN {0} - {0} ELSE {0} % {1} END"
+        duckdb = _duckdb_remainder
     return function(
         f"{operator}({name}, {name}) -> {name}",
         duckdb=duckdb,
@@ -223,6 +231,16 @@ def _bits() -> list[Function]:
                 )
             )
         functions.append(function(f"~({name}) -> {name}", both="(~ {0})", examples=[f"~ (5::{name})"]))
+    for name in ("int", "bigint"):
+        for operator, spark_name in (("<<", "shiftleft"), (">>", "shiftright")):
+            functions.append(
+                function(
+                    f"{operator}({name}, int) -> {name}",
+                    duckdb=Refusal("DuckDB shifts no bit out"),
+                    spark=spark_name + "({0}, {1})",
+                    examples=[f"{value}::{name} {operator} 3" for value in ("5", "(-5)", "2147483647", "NULL")],
+                )
+            )
     return functions
 
 
@@ -245,7 +263,17 @@ def _cast_result(template: str, kernel: Kernel) -> Template:
 
 
 def _rounded_type(types: Sequence[Type]) -> Type:
-    return types[0]
+    """One digit more before the point: 99.95 becomes 100.0."""
+    precision, scale = numeric_digits(types[0])
+    return bounded_numeric(precision + 1, scale)
+
+
+def _rounded_to_places(types: Sequence[Type], constants: Sequence[str | None]) -> Type:
+    """The places that are asked for are the result's scale."""
+    precision, scale = numeric_digits(types[0])
+    places = constants[1]
+    kept = scale if places is None else max(0, min(int(places), MAX_PRECISION))
+    return NUMERIC(min(MAX_PRECISION, precision - scale + 1 + kept), kept)
 
 
 def _rounding() -> list[Function]:
@@ -286,9 +314,11 @@ def _rounding() -> list[Function]:
         function(
             "round(numeric, int) -> numeric",
             result=_rounded_type,
+            by_constants=_rounded_to_places,
             duckdb=_round_places("duckdb"),
             spark=_round_places("spark"),
-            examples=["round(2.345, 2)", "round(-2.345, 2)", "round(1234.5, -2)", "round(1.5, 5)", "round(2.5, 0)"],
+            examples=["round(2.345, 2)", "round(99.95, 1)", "round(9.99, 0)", "round(-2.345, 2)"]
+            + ["round(1234.5, -2)", "round(1.5, 5)", "round(2.5, 0)"],
         ),
         function(
             "trunc(double precision) -> double precision",

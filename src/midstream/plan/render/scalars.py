@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
-from midstream.errors import InternalError
+from midstream.errors import InternalError, Unsupported
 from midstream.kernels import Kernel, kernel_type
 from midstream.plan.functions import FUNCTIONS
 from midstream.plan.functions.casts import cast_text
@@ -25,6 +25,10 @@ _COMPARISONS: dict[type[exp.Expression], str] = {
     exp.GT: ">",
     exp.GTE: ">=",
 }
+
+
+_LONGEST_OPERAND = 500_000
+_SPLIT = "Compute parts of it in a WITH clause or a subquery, and refer to them by name."
 
 
 class ScalarRenderer:
@@ -95,7 +99,11 @@ class ScalarRenderer:
 
     def operand(self, node: exp.Expression) -> Operand:
         literal = str(node.this) if isinstance(node, exp.Literal) else None
-        return Operand(self.scalar(node), type_of(node), literal)
+        text = self.scalar(node)
+        if len(text) > _LONGEST_OPERAND:
+            # Some templates use an operand twice, so nesting them doubles the text at every level.
+            raise Unsupported("the expression is nested too deeply", hint=_SPLIT, sqlstate="54001")
+        return Operand(text, type_of(node), literal)
 
     # --- simple ones -----------------------------------------------------------------------------
 

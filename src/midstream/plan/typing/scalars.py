@@ -73,7 +73,8 @@ def call(name: str, arguments: list[exp.Expression], node: exp.Expression) -> ex
 
 
 def typed_call(function: Function, arguments: list[exp.Expression]) -> exp.Expression:
-    result = function.result_type([type_of(argument) for argument in arguments])
+    constants = [str(argument.this) if isinstance(argument, exp.Literal) else None for argument in arguments]
+    result = function.result_type([type_of(argument) for argument in arguments], constants)
     return typed(Call(this=function.signature, expressions=arguments), result)
 
 
