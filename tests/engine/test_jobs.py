@@ -159,17 +159,6 @@ def test_a_cancelled_query_stops_computing(engine: SparkEngine) -> None:
     wait_until(is_idle)
 
 
-def test_ctrl_c_cancels_the_job_that_is_waited_for(engine: SparkEngine) -> None:
-    def press() -> None:
-        wait_until(lambda: any(job.label == "endless" and job.tasks > 0 for job in engine.progress()))
-        os.kill(os.getpid(), signal.SIGINT)
-
-    threading.Thread(target=press).start()
-    with pytest.raises(Cancelled):
-        engine.run("duckdb", [Piece(ENDLESS["duckdb"])], label="endless")
-    assert rows(ask(engine, "duckdb", "SELECT 1 AS n")) == [(1,)]
-
-
 def test_a_cancellation_that_came_before_stops_at_once(engine: SparkEngine) -> None:
     stop = Cancellation()
     stop.cancel()

@@ -112,6 +112,14 @@ def header_of(path: str, rules: CsvRules) -> tuple[str, ...]:
     return tuple(name or "" for name in fields)
 
 
+def line_end_of(path: str, rules: CsvRules) -> str:
+    """What ends the first record of a file, and so all of them."""
+    data = read_bytes(path)
+    match = rules.any_record.match(data, _start(data))
+    record = match[0] if match is not None else b""
+    return next((end.decode() for end in (b"\r\n", b"\n", b"\r") if record.endswith(end)), "\n")
+
+
 def _start(data: mmap.mmap | bytes) -> int:
     return len(BYTE_ORDER_MARK) if data[:3] == BYTE_ORDER_MARK else 0
 
@@ -180,7 +188,10 @@ def _malformed(
     match = rules.any_record.match(data, position)
     if match is None:
         return _broken(data, position, line, rules, path)
-    found = len(rules.split(_without_line_end(match[0])))
+    try:
+        found = len(rules.split(_without_line_end(match[0])))
+    except UnicodeDecodeError:
+        return _not_utf8(path, line)
     if found > len(names):
         return BadFile("extra data after last expected column", detail=f"{path}, line {line}")
     return BadFile(f'missing data for column "{names[found]}"', detail=f"{path}, line {line}")

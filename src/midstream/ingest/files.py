@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 
 from midstream.errors import BadFile, InternalError, InvalidParameter, StorageError, TypeMismatch
 from midstream.ingest.arrow_types import from_arrow
-from midstream.ingest.csv_records import CsvRules, check_structure, header_of
+from midstream.ingest.csv_records import CsvRules, check_structure, header_of, line_end_of
 from midstream.ingest.faults import match_names, missing_column, with_detail
 from midstream.ingest.kernel_parquet import from_parquet
 from midstream.ingest.kernel_text import DOCUMENT, KINDS, TEXTS, duckdb_type, from_json, from_text, json_paths, quoted
@@ -265,9 +265,10 @@ def split(input: FileInput, tasks: int) -> list[Files]:
     """The files as pieces for tasks, in the order of their rows: Parquet by row groups, text by file."""
     if input.format == "parquet":
         return list(_split_parquet(input.files, max(tasks, 1)))
-    options = _engine_options(input)
     return [
-        Files((file.path,), file.columns, input.format, options, bytes=file.bytes) for file in input.files if file.bytes
+        Files((file.path,), file.columns, input.format, _engine_options(input, file), bytes=file.bytes)
+        for file in input.files
+        if file.bytes
     ]
 
 
@@ -282,11 +283,11 @@ def first_rows(pieces: Sequence[Files]) -> list[int]:
     return starts
 
 
-def _engine_options(input: FileInput) -> dict[str, object]:
+def _engine_options(input: FileInput, file: InputFile) -> dict[str, object]:
     if input.format == "json":
         return {"whole": True}
     rules = input.rules
-    return {name: getattr(rules, name) for name in _CSV_OPTIONS}
+    return {name: getattr(rules, name) for name in _CSV_OPTIONS} | {"line_end": line_end_of(file.path, rules)}
 
 
 def _split_parquet(files: Sequence[InputFile], tasks: int) -> Iterator[Files]:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
-from midstream.errors import DataError, Error, InvalidParameter
+from midstream.errors import BadFile, DataError, Error, InternalError, InvalidParameter
 from midstream.ingest.export import export, write_csv
 from midstream.ingest.files import FileInput, csv_rules, first_rows, open_files, select_for, split
 from midstream.ingest.locate import locate_fault
@@ -64,7 +64,7 @@ def _run(writer: Writer, table: Table, input: FileInput, pieces: Sequence[Files]
     try:
         work = [Piece(text, {"file": piece}) for text, piece in zip(texts, pieces, strict=True)]
         return writer.write_pieces("duckdb", work, table)
-    except DataError as error:
+    except (DataError, InternalError) as error:
         raise _located(input, table, error) from None
 
 
@@ -75,7 +75,10 @@ def _defaults(writer: Writer, table: Table) -> dict[str, str]:
 
 def _located(input: FileInput, table: Table, error: Error) -> Error:
     """The file and line of what a task could not read."""
-    return locate_fault(input, table.columns, relation=table.name) or error
+    found = locate_fault(input, table.columns, relation=table.name)
+    if found is None and isinstance(error, InternalError) and "Malformed JSON" in (error.detail or ""):
+        return BadFile("a file is no valid JSON", detail=(error.detail or "").splitlines()[0])
+    return found or error
 
 
 def copy_frame(writer: Writer, table: Table, frame: object) -> int:

@@ -18,7 +18,7 @@ from midstream.runtime.writing import Writer
 from midstream.serving import showing
 from midstream.serving.result import Result
 from midstream.serving.session import Session
-from midstream.sql.mentions import assigned_columns, place_of_name
+from midstream.sql.mentions import assigned_columns, place_of_name, place_of_value
 from midstream.sql.statements import (
     DEFAULT,
     AlterContinuousQuery,
@@ -175,7 +175,8 @@ def _insert_values(writer: Writer, table: Table, statement: InsertValues) -> int
         more = (
             "more expressions than target columns" if width > len(columns) else "more target columns than expressions"
         )
-        raise SqlSyntaxError(f"INSERT has {more}")
+        place = place_of_value(statement, len(columns)) if width > len(columns) else None
+        raise SqlSyntaxError(f"INSERT has {more}", position=place)
     return writer.insert_values(table, columns, _with_defaults(writer, columns, statement.rows))
 
 

@@ -22,6 +22,10 @@ _LONGEST_LINE = 16 << 20
 _FIRST_BYTES = 1 << 16
 
 
+_LINE_ENDS = {"\n": "\\n", "\r": "\\r", "\r\n": "\\r\\n"}
+"""As DuckDB wants them written."""
+
+
 def select_text_files(files: Files) -> str:
     if files.file_values or files.row_groups is not None:
         raise InternalError(f"{files.format} files have no row groups and no values of their own")
@@ -51,6 +55,7 @@ def _csv_options(given: Mapping[str, object]) -> dict[str, str]:
         "quote": quote_text(quote),
         "escape": quote_text(str(given.get("escape", quote))),
         "max_line_size": str(_LONGEST_LINE),
+        "new_line": quote_text(_LINE_ENDS[str(given.get("line_end", "\n"))]),
     }
 
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from sqlglot import exp
 
 from midstream.errors import Position
+from midstream.sql.lexer import Source, read_statement
 from midstream.sql.positions import position_of
 from midstream.sql.statements import Sql, Statement, Update
 
@@ -60,6 +61,25 @@ def place_of_name(statement: Statement, name: str, after: str = "") -> Position 
     found = re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text[start:], re.IGNORECASE)
     if found is None:
         return None
-    before = text[: start + found.start()].split("\n")
+    return _place(statement, start + found.start())
+
+
+def place_of_value(statement: Statement, number: int) -> Position | None:
+    """Where the value of that number, from 0, stands in the first row of VALUES."""
+    tokens, _ = read_statement(Source(statement.text), 0)
+    words = [token.value for token in tokens]
+    if "values" not in words:
+        return None
+    depth = passed = 0
+    for token in tokens[words.index("values") + 1 :]:
+        if depth == 1 and passed == number and token.value not in (",", ")"):
+            return _place(statement, token.start)
+        depth += {"(": 1, "[": 1, ")": -1, "]": -1}.get(token.value, 0) if token.kind == "operator" else 0
+        passed += token.kind == "operator" and token.value == "," and depth == 1
+    return None
+
+
+def _place(statement: Statement, offset: int) -> Position:
+    before = statement.text[:offset].split("\n")
     line, column = statement.start
     return line + len(before) - 1, len(before[-1]) + (column if len(before) == 1 else 1)

@@ -8,6 +8,7 @@ import duckdb
 import pyarrow as pa
 
 from midstream.maintenance.engine import Files
+from midstream.spark.duckdb_inputs import select_files
 
 
 def literal(text: object) -> str:
@@ -36,15 +37,5 @@ def run_expression(expression: str, texts: list[str | None]) -> list[object]:
 
 
 def _reader(files: Files) -> str:
-    [path] = files.paths
-    if files.format == "json":
-        return f'SELECT json AS "document" FROM read_json_objects({literal(path)})'
-    if files.format == "parquet":
-        return f"SELECT * FROM read_parquet({literal(path)})"
-    columns = ", ".join(f"{literal(column.name)}: 'VARCHAR'" for column in files.columns)
-    rules = files.options
-    return (
-        f"SELECT * FROM read_csv({literal(path)}, auto_detect = false, columns = {{{columns}}}, "
-        f"header = {rules['header']}, delim = {literal(rules['delimiter'])}, quote = {literal(rules['quote'])}, "
-        f"escape = {literal(rules['escape'])}, nullstr = {literal(rules['null'])}, allow_quoted_nulls = false)"
-    )
+    """The reader that the kernel itself has."""
+    return select_files(files)
