@@ -262,8 +262,10 @@ def _remove_outputs(pieces: Sequence[Piece], job: str, keep: set[str] | frozense
 
 
 def _remove_leftovers(folder: Path, job: str) -> None:
-    for path in folder.glob(f"{job}*"):
-        path.unlink(missing_ok=True)
+    # An engine that is closed while its job still ends has taken the folder along.
+    with contextlib.suppress(FileNotFoundError):
+        for path in folder.glob(f"{job}*"):
+            path.unlink(missing_ok=True)
 
 
 def _moved_in(apart: Path, folder: Path, job: str) -> tuple[str, ...]:

@@ -164,7 +164,12 @@ class QueryRenderer:
         return self._series(item.this, item)
 
     def _values(self, node: exp.Values) -> str:
-        return "VALUES " + ", ".join(self.scalars.scalar(row) for row in node.expressions)
+        rows = [self.scalars.scalar(row) for row in node.expressions]
+        if self.kernel == "spark" and any("raise_error(" in row for row in rows):
+            # Spark folds an inline table while it plans, and does not fold what might raise an error.
+            selects = [", ".join(self.scalars.scalar(value) for value in row.expressions) for row in node.expressions]
+            return " UNION ALL ".join(f"SELECT {values}" for values in selects)
+        return "VALUES " + ", ".join(rows)
 
     def _unnest(self, item: exp.Unnest) -> str:
         array = self.scalars.scalar(item.expressions[0])
