@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from sqlglot import exp
 
 from midstream.errors import InvalidQuery, TypeMismatch, Unsupported
@@ -59,10 +61,15 @@ class _NoRelations:
 _ROW = "row"
 
 
+def _binding_of_definition(context: BindContext) -> Binding:
+    """The parameters are those of the statement that it is checked for, not of the definition."""
+    return new_binding(_NoRelations(), replace(context, parameters=()))
+
+
 def bind_condition(condition: Sql | str, table: Table, context: BindContext) -> BoundScalar:
     """A CHECK over one row of a table."""
     node = _tree_of(condition)
-    binding = new_binding(_NoRelations(), context)
+    binding = _binding_of_definition(context)
     _refuse_subquery(node, "check constraint")
     alias = binding.fresh_alias(_ROW)
     columns = tuple(SourceColumn(name, name) for name in table.column_names)
@@ -81,7 +88,7 @@ def bind_condition(condition: Sql | str, table: Table, context: BindContext) -> 
 
 def bind_default(column: Column, context: BindContext) -> BoundScalar:
     """The DEFAULT of a column, of exactly its type: one value for all rows of a statement."""
-    binding = new_binding(_NoRelations(), context)
+    binding = _binding_of_definition(context)
     select = exp.Select(expressions=[default_of(binding, column)])
     return _sealed_scalar(assign(bare(top_select(infer(binding, select, keep_unknown=True)).expressions[0]), column))
 

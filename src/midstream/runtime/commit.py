@@ -59,6 +59,7 @@ def commit(transaction: Transaction) -> int:
         except BaseException:
             take_back(store, latest, written.versions)
             raise
+        transaction.is_committed = True
         return scn
 
 

@@ -93,6 +93,12 @@ class Glimpse:
         return self.changes.get(table_id) or None
 
 
+def discard(rows: RowSet) -> None:
+    """Removes the files of rows that will not be."""
+    for file in rows.files:
+        Path(file.path).unlink(missing_ok=True)
+
+
 class Transaction:
     """Belongs to one session, whose statements come one after another."""
 
@@ -106,6 +112,7 @@ class Transaction:
         self.changes: dict[int, TableChanges] = {}
         self.maxima: dict[tuple[int, str, str], tuple[object, object]] = {}
         """For INCREASING: (table, constraint, part) -> the first and the largest value that it brought."""
+        self.is_committed = False
         self._staging: Path | None = None
         store.pin(self.base)
 
@@ -173,11 +180,16 @@ class Transaction:
     def end(self) -> None:
         """Lets go of the picture, and of what was staged or made for a transaction that did not commit."""
         self.store.unpin(self.base)
-        for table_id in self.new_tables():
-            if table_id not in self.store.catalog.state.versions:
-                self.store.forget_folder(table_id)
+        if not self.is_committed:
+            self._undo()
         if self._staging is not None:
             shutil.rmtree(self._staging, ignore_errors=True)
+
+    def _undo(self) -> None:
+        for change in self.changes.values():
+            discard(change.new)
+        for table_id in self.new_tables():
+            self.store.forget_folder(table_id)
 
     def _touch(self, table: Table) -> TableChanges:
         if table.id not in self.changes:

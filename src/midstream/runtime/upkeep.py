@@ -136,6 +136,6 @@ class Housekeeper:
             seen = scn
             try:
                 upkeep(self._store, self._retain_seconds())
-            except Error:
+            except (Error, OSError):
                 # A round that fails leaves everything as it was; the next one tries again.
                 continue

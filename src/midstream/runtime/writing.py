@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from midstream.errors import Error
+from midstream.errors import ConstraintViolation, Error
 from midstream.ingest.conform import conform
 from midstream.ingest.sources import ArrowSource, RowSource, source_to_arrow
 from midstream.ingest.values import values_to_arrow
@@ -25,7 +25,7 @@ from midstream.runtime.constraints.single_rows import check_rows, raise_for, row
 from midstream.runtime.query import prepare, renamed
 from midstream.runtime.rows import FEW_ROWS, RowSet, physical_schema, stored_columns
 from midstream.runtime.store import ID_BLOCK
-from midstream.runtime.transaction import ID_COLUMNS, StatementChange, Transaction
+from midstream.runtime.transaction import ID_COLUMNS, StatementChange, Transaction, discard
 from midstream.types import TEXT, Type
 
 ACTION = "_action"
@@ -201,7 +201,12 @@ class Writer:
         output = WriteParquet(str(self.table_folder(table)), stored_columns(table))
         checks = row_checks(table, self.context, kernel)
         answers = self._run(kernel, [replace(piece, output=output, checks=checks) for piece in pieces])
-        raise_for(table, answers)
+        try:
+            raise_for(table, answers)
+        except ConstraintViolation:
+            for answer in answers:
+                discard(RowSet(stored_columns(table), files=answer.files))
+            raise
         return answers
 
     def table_folder(self, table: Table) -> Path:
@@ -222,4 +227,5 @@ class Writer:
             check_changed(transaction, change, before)
         except BaseException:
             transaction.changes, transaction.maxima = changes, maxima
+            discard(change.inserted)
             raise
