@@ -1,7 +1,8 @@
 """What a kernel cannot run for the shape of a query, whatever functions it uses.
 
 Spark resolves a correlated column only in the query directly around, and its IN of a query gives false where
-SQL gives NULL, which shows everywhere but in a condition. DuckDB folds the case of names.
+SQL gives NULL, which shows everywhere but in a condition. It takes a NULL inside an array for the smallest
+element, PostgreSQL for the largest. DuckDB folds the case of names.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from sqlglot import exp
 
 from midstream.kernels import Kernel
+from midstream.plan.typing.nodes import Call, has_type, type_of
 
 _FROM = (exp.From, exp.Join)
 _QUERY_PARTS = (exp.Subquery, exp.SetOperation, exp.Paren)
@@ -19,7 +21,7 @@ _QUERY_PARTS = (exp.Subquery, exp.SetOperation, exp.Paren)
 def shape_refusal(tree: exp.Expression, kernel: Kernel, columns: Sequence[Sequence[str]]) -> str | None:
     """Why a kernel cannot run a bound tree over scans with these columns; None: its shape is fine."""
     if kernel == "spark":
-        return _reaches_too_far(tree) or _in_outside_condition(tree)
+        return _reaches_too_far(tree) or _in_outside_condition(tree) or _orders_arrays(tree)
     return next(filter(None, map(_same_but_for_case, columns)), None)
 
 
@@ -29,6 +31,19 @@ def _same_but_for_case(columns: Sequence[str]) -> str | None:
         other = seen.setdefault(column.lower(), column)
         if other != column:
             return f'DuckDB cannot tell the columns "{other}" and "{column}" apart'
+    return None
+
+
+# --- arrays --------------------------------------------------------------------------------------
+
+_ORDERING = ("<(", ">(", "<=(", ">=(", "greatest(", "least(")
+
+
+def _orders_arrays(tree: exp.Expression) -> str | None:
+    sorted_by = [node.this for node in tree.find_all(exp.Ordered)]
+    compared = [call.expressions[0] for call in tree.find_all(Call) if str(call.this).startswith(_ORDERING)]
+    if any(has_type(node) and type_of(node).element is not None for node in [*sorted_by, *compared]):
+        return "Spark orders arrays with NULL elements in another way"
     return None
 
 
