@@ -119,15 +119,6 @@ def test_intervals_are_stored_so_that_the_other_kernel_reads_them(
     assert stored == [{"months": 14, "days": -3, "microseconds": -3_723_000_001}, None]
 
 
-def test_rows_are_spread_over_files_in_stretches_of_their_order(engine: SparkEngine, tmp_path: Path) -> None:
-    output = WriteParquet(str(tmp_path), (("n", BIGINT),), rows_per_file=122_880)
-    [answer] = engine.run("duckdb", [Piece("SELECT -i AS n FROM range(300000) r(i) ORDER BY i", output=output)])
-    assert sum(file.rows for file in answer.files) == 300_000
-    assert len(answer.files) == 3
-    parts = [pq.read_table(file.path)["n"].to_pylist() for file in answer.files]
-    assert [n for part in sorted(parts, reverse=True) for n in part] == [-i for i in range(300_000)]
-
-
 def test_what_a_failed_piece_wrote_is_removed(engine: SparkEngine, kernel: Kernel, tmp_path: Path) -> None:
     table = pa.table({"n": range(200_000)})
     fails = "error('[22012] division by zero')" if kernel == "duckdb" else "raise_error('[22012] division by zero')"

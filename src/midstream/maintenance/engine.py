@@ -68,7 +68,6 @@ class WriteParquet:
 
     folder: str
     columns: tuple[tuple[str, Type], ...]
-    rows_per_file: int = 20_000_000
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,7 @@ def _select_csv(files: Files) -> str:
 
 def _csv_options(given: Mapping[str, object]) -> dict[str, str]:
     quote = str(given.get("quote", '"'))
-    return {
+    options = {
         "auto_detect": "false",
         "strict_mode": "true",
         "null_padding": "false",
@@ -55,8 +55,10 @@ def _csv_options(given: Mapping[str, object]) -> dict[str, str]:
         "quote": quote_text(quote),
         "escape": quote_text(str(given.get("escape", quote))),
         "max_line_size": str(_LONGEST_LINE),
-        "new_line": quote_text(_LINE_ENDS[str(given.get("line_end", "\n"))]),
     }
+    if "line_end" in given:
+        options["new_line"] = quote_text(_LINE_ENDS[str(given["line_end"])])
+    return options
 
 
 # --- JSON -------------------------------------------------------------------------------------------

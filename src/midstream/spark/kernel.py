@@ -241,21 +241,21 @@ def load(stored: Stored) -> pa.Table:
 def write_parquet(
     connection: duckdb.DuckDBPyConnection, sql: str, output: WriteParquet, name: str
 ) -> tuple[WrittenFile, ...]:
-    """Writes the rows of a SELECT as Parquet files whose columns have exactly their declared types."""
+    """Writes the rows of a SELECT as a Parquet file whose columns have exactly their declared types."""
     relation = duckdb_connection.run_one_select(connection, sql)
     sources = zip(relation.columns, relation.types, output.columns, strict=True)
     columns = [_stored(source, str(given), *column) for source, given, column in sources]
-    groups = max(1, output.rows_per_file // ROW_GROUP_ROWS)
-    written = connection.execute(
-        f"COPY (SELECT {', '.join(columns)} FROM ({sql})) TO {quote_text(output.folder)} "
-        f"(FORMAT parquet, COMPRESSION snappy, FILENAME_PATTERN {quote_text(name + '-{i}')}, OVERWRITE_OR_IGNORE, "
-        f"ROW_GROUP_SIZE {ROW_GROUP_ROWS}, ROW_GROUPS_PER_FILE {groups}, RETURN_FILES)"
-    ).fetchall()
-    files = [describe(str(path), output.columns) for path in written[0][1]]
-    for file in files:
-        if file.rows == 0:
-            os.unlink(file.path)
-    return tuple(file for file in files if file.rows > 0)
+    # One file for a piece: DuckDB 2.0 can hang for ever when an error meets a COPY that starts further files.
+    path = os.path.join(output.folder, f"{name}-0.parquet")
+    connection.execute(
+        f"COPY (SELECT {', '.join(columns)} FROM ({sql})) TO {quote_text(path)} "
+        f"(FORMAT parquet, COMPRESSION snappy, ROW_GROUP_SIZE {ROW_GROUP_ROWS})"
+    )
+    file = describe(path, output.columns)
+    if file.rows > 0:
+        return (file,)
+    os.unlink(path)
+    return ()
 
 
 def _stored(source: str, given: str, name: str, type_: Type) -> str:

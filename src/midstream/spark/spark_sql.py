@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 _BYTES_PER_PARTITION = 64 << 20
+_ROWS_PER_FILE = 20_000_000
 _PATH, _ROW, _FILE, _FROM, _TO = ("__path", "__row", "__file", "__from", "__to")
 """Names of columns that exist only while an input is put together."""
 _SCHEME = "^file:/+"
@@ -203,7 +204,7 @@ def write_frame(frame: DataFrame, output: WriteParquet, job: str) -> tuple[Writt
     ]
     apart = Path(output.folder) / f".{job}"
     try:
-        frame.select(*columns).write.option("maxRecordsPerFile", output.rows_per_file).parquet(str(apart))
+        frame.select(*columns).write.option("maxRecordsPerFile", _ROWS_PER_FILE).parquet(str(apart))
         return _move_in(apart, output, job)
     finally:
         shutil.rmtree(apart, ignore_errors=True)
