@@ -15,7 +15,7 @@ test: ## All tests but the long ones
 	@scripts/setup test $(PYTEST) -n 2 --dist worksteal
 
 test-long: ## The tests that take long: crashes, large data, many random cases
-	@scripts/setup test $(PYTEST) -m long
+	@scripts/setup test $(PYTEST) -m long --timeout 5400
 
 check: ## Format, lint, types, and the tests that need no Spark: seconds
 	@scripts/setup check ruff format --check .
