@@ -8,6 +8,7 @@ and `-2 ^ 2` is 4. Comparisons do not chain: `a < b < c` is an error.
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from enum import IntEnum
 
 from sqlglot import exp
@@ -84,17 +85,17 @@ _TYPE_WORDS = frozenset(
 _CONTINUE_A_QUERY = ("union", "intersect", "except", "order", "limit", "offset", "fetch", "for")
 
 
-class ExpressionReader(TypeReader):
+class ExpressionReader(TypeReader, ABC):
     """Scalar expressions. Queries inside them are read by `query`, calls by `call`, which come further down."""
 
-    def query(self) -> exp.Expression:
-        raise NotImplementedError
+    @abstractmethod
+    def query(self) -> exp.Expression: ...
 
-    def call(self, name: Token) -> exp.Expression:
-        raise NotImplementedError
+    @abstractmethod
+    def call(self, name: Token) -> exp.Expression: ...
 
-    def special_call(self) -> exp.Expression | None:
-        raise NotImplementedError
+    @abstractmethod
+    def special_call(self) -> exp.Expression | None: ...
 
     def expression(self, binds: Binds = Binds.ANY) -> exp.Expression:
         self.enter()
