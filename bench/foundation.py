@@ -127,18 +127,31 @@ def table_of(bench: Bench, name: str, source: Path, key: str = "") -> None:
 
 
 def commit(bench: Bench) -> Iterator[Finding]:
-    """A commit of one row against a bare append of the same row."""
-    bench.db.sql("CREATE TABLE small (id bigint, v text)")
-    bare, row = str(bench.folder / "bare"), pa.table({"id": pa.array([1], pa.int64()), "v": ["x"]})
-    write_deltalake(bare, row)
-    bench.db.sql("INSERT INTO small VALUES (1, 'x')")
-    same(bench.db.sql("SELECT id, v FROM small").fetchall(), _rows_of(DeltaTable(bare).to_pyarrow_table()), "commit")
-    ours, theirs = timed(
-        bench.runs * 6,
-        lambda: bench.db.sql("INSERT INTO small VALUES (1, 'x')"),
-        lambda: write_deltalake(bare, row, mode="append"),
-    )
-    yield Finding("commit of one row", ours, theirs, 3.0, "delta-rs append", rows=1)
+    """A commit of one row, without and with a key to check, against a bare append to a table that is kept open."""
+    for name, key in (("small", ""), ("small_keyed", " PRIMARY KEY")):
+        bench.db.sql(f"CREATE TABLE {name} (id bigint{key}, v text)")
+        row = pa.table({"id": pa.array([1], pa.int64()), "v": ["x"]})
+        path = str(bench.folder / f"bare_{name}")
+        write_deltalake(path, row, configuration={"delta.enableChangeDataFeed": "true"})
+        bare = DeltaTable(path)
+        bench.db.sql(f"INSERT INTO {name} VALUES (1, 'x')")
+        same(bench.db.sql(f"SELECT id, v FROM {name}").fetchall(), _rows_of(bare.to_pyarrow_table()), name)
+        ours, theirs = timed(
+            bench.runs * 8,
+            _inserting(bench, name),
+            lambda bare=bare, row=row: write_deltalake(bare, row, mode="append"),
+        )
+        what = "commit of one row" + (" with a primary key" if key else "")
+        yield Finding(what, ours, theirs, 3.0, "delta-rs append", rows=1)
+
+
+def _appending(table: DeltaTable, row: pa.Table) -> Callable[[], object]:
+    return lambda: write_deltalake(table, row, mode="append")
+
+
+def _inserting(bench: Bench, name: str) -> Callable[[], object]:
+    numbers = iter(range(2, 1_000_000))
+    return lambda: bench.db.sql(f"INSERT INTO {name} VALUES ({next(numbers)}, 'x')")
 
 
 def update(bench: Bench) -> Iterator[Finding]:
@@ -150,16 +163,16 @@ def update(bench: Bench) -> Iterator[Finding]:
     bare = str(bench.folder / "bare_keyed")
     read = duckdb.connect().sql(f"SELECT * FROM read_parquet('{source}/*.parquet')").to_arrow_table()
     write_deltalake(bare, read, configuration={"delta.enableChangeDataFeed": "true"})
-    number = iter(range(7, rows, 13))
+    kept, number = DeltaTable(bare), iter(range(7, rows, 13))
 
     def ours() -> None:
         bench.db.sql(f"UPDATE keyed SET v = v + 1 WHERE id = {next(number)}")
 
     def theirs() -> None:
-        DeltaTable(bare).update(predicate=f"id = {next(number)}", updates={"v": "v + 1"})
+        kept.update(predicate=f"id = {next(number)}", updates={"v": "v + 1"})
 
     bench.db.sql("UPDATE keyed SET v = v + 1 WHERE id = 3")
-    DeltaTable(bare).update(predicate="id = 3", updates={"v": "v + 1"})
+    kept.update(predicate="id = 3", updates={"v": "v + 1"})
     check = "SELECT count(*), sum(v), sum(CASE WHEN id = 3 THEN v END) FROM {}"
     reading = duckdb.connect()
     reading.register("bare_now", DeltaTable(bare).to_pyarrow_table(columns=["id", "v"]))
