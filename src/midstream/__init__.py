@@ -22,7 +22,7 @@ The layers, lowest first, with what each may import:
     runtime       transactions, constraints, COPY, upkeep, recovery     <- errors, types, kernels, sql, relations, plan, maintenance, ingest, storage
     serving       sessions, results, SHOW and EXPLAIN                   <- errors, types, kernels, sql, relations, plan, maintenance, ingest, runtime
     database      all of it wired together                              <- errors, maintenance, runtime, serving, spark
-    api           the way in                                            <- database
+    api           the way in                                            <- spark, database
     cli           the shell and the commands                            <- errors, api
 """  # noqa: E501
 

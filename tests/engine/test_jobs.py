@@ -18,8 +18,8 @@ from engine_pieces import ask, rows
 from midstream.errors import Cancelled, Closed, EngineError, InvalidParameter, OutOfResources
 from midstream.maintenance.engine import Cancellation, Kernel, Piece, WriteParquet
 from midstream.spark.engine import SparkEngine
+from midstream.spark.jvm import require_java
 from midstream.spark.resources import Resources
-from midstream.spark.session import require_java
 from midstream.types import BIGINT
 
 ENDLESS = {

@@ -27,11 +27,12 @@ from midstream.maintenance.engine import Answer, Cancellation, Piece, Progress
 from midstream.plan.render import DUCKDB_SETTINGS
 from midstream.spark.duckdb_connection import Limits, forget
 from midstream.spark.errors import from_spark
+from midstream.spark.jvm import require_java
 from midstream.spark.kernel import IN_A_FILE, PROPERTY, Reply, Work, cancel_file, load, run_tasks
 from midstream.spark.lanes import Job, Lane, Lanes, wait_for
 from midstream.spark.look_up import look_up
 from midstream.spark.resources import Resources
-from midstream.spark.session import Lease, require_java, session_settings, start_session
+from midstream.spark.session import Lease, session_settings, start_session
 from midstream.spark.spark_sql import defined_inputs, run_spark_sql, size_shuffles
 
 if TYPE_CHECKING:

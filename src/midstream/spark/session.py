@@ -10,33 +10,22 @@ there before us, is never stopped.
 
 from __future__ import annotations
 
-import atexit
 import logging
-import os
-import shutil
 import signal
-import sys
-import tempfile
 import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from importlib import resources as package_files
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import midstream
 from midstream.errors import EngineError
 from midstream.plan.render import SPARK_SETTINGS
+from midstream.spark import jvm
 from midstream.spark.resources import Resources
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-SPARK_LOG = "spark.log"
-_JAVA_HINT = "Install Java 17 or newer (Debian: apt install openjdk-17-jre-headless), or set JAVA_HOME to where it is."
-_TASK_ATTEMPTS = 4
 
 
 @dataclass
@@ -47,21 +36,9 @@ class _Shared:
     users: int = 0
     started: int = 0
     """How many contexts this process has started: a lease of one that died must not count against the next."""
-    folder: str | None = None
-    """Where Spark keeps what it spills and logs: the process's, since databases come and go."""
-
-    def new_folder(self) -> str:
-        self.remove_folder()
-        self.folder = tempfile.mkdtemp(prefix="midstream-spark-")
-        return self.folder
-
-    def remove_folder(self) -> None:
-        if self.folder is not None:
-            shutil.rmtree(self.folder, ignore_errors=True)
 
 
 _shared = _Shared()
-atexit.register(_shared.remove_folder)
 
 
 @dataclass
@@ -88,7 +65,7 @@ def start_session(*, master: str | None, given: SparkSession | None, resources: 
     if given is not None:
         return Lease(_with_settings(_classic(given).newSession(), session_settings(resources)), of_context=None)
     with _shared.lock:
-        return _lease_of_context(master or local_master(resources.slots), resources)
+        return _lease_of_context(master or jvm.local_master(resources.slots), resources)
 
 
 def _lease_of_context(master: str, resources: Resources) -> Lease:
@@ -105,20 +82,6 @@ def _lease_of_context(master: str, resources: Resources) -> Lease:
         return Lease(own, of_context=None)
     _shared.users += 1
     return Lease(own, _shared.started)
-
-
-def local_master(slots: int) -> str:
-    """Local mode gives up at a task's first failure unless it is told a number of attempts."""
-    return f"local[{slots},{_TASK_ATTEMPTS}]"
-
-
-def require_java() -> None:
-    """Refuses at once where Spark could only fail later, with a worse message."""
-    home = os.environ.get("JAVA_HOME")
-    if home and (Path(home) / "bin" / "java").exists():
-        return
-    if shutil.which("java") is None:
-        raise EngineError("Spark needs Java, and there is none", hint=_JAVA_HINT)
 
 
 def session_settings(resources: Resources) -> dict[str, str]:
@@ -142,71 +105,14 @@ def session_settings(resources: Resources) -> dict[str, str]:
     }
 
 
-def _context_settings(master: str, resources: Resources, work_folder: str) -> dict[str, str]:
-    """What can be set only before Spark starts."""
-    log_settings = package_files.files("midstream.spark") / "log4j2.properties"
-    settings = {
-        "spark.app.name": "midstream",
-        "spark.master": master,
-        "spark.submit.deployMode": "client",
-        "spark.driver.memory": f"{resources.heap >> 20}m",
-        "spark.driver.maxResultSize": "0",
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{log_settings} -XX:+UseParallelGC -Xss4m",
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.python.unix.domain.socket.enabled": "true",
-        "spark.python.worker.reuse": "true",
-        "spark.locality.wait": "0",
-        "spark.scheduler.mode": "FAIR",
-        "spark.default.parallelism": str(resources.cores),
-        "spark.task.maxFailures": str(_TASK_ATTEMPTS),
-        "spark.sql.catalogImplementation": "in-memory",
-        "spark.sql.warehouse.dir": str(Path(work_folder) / "warehouse"),
-        "spark.local.dir": str(Path(work_folder) / "spark"),
-        "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
-        "spark.hadoop.mapreduce.fileoutputcommitter.algorithm.version": "2",
-    }
-    if master.startswith("local"):
-        settings |= {
-            "spark.driver.host": "127.0.0.1",
-            "spark.driver.bindAddress": "127.0.0.1",
-            "spark.python.daemon.module": "midstream.spark.worker_daemon",
-            "spark.executorEnv.PYTHONPATH": str(_package_root()),
-        }
-    return settings
-
-
 def _start_context(master: str, resources: Resources) -> SparkSession:
-    from pyspark import SparkConf, SparkContext
-    from pyspark.java_gateway import launch_gateway
     from pyspark.sql import SparkSession
 
-    require_java()
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    work_folder = _shared.new_folder()
-    conf = SparkConf(loadDefaults=False)
-    conf.setAll(list(_context_settings(master, resources, work_folder).items()))
-    with _own_interrupts(), open(Path(work_folder) / SPARK_LOG, "ab") as log:
-        try:
-            # A JVM of its own writes to the log, not to the user's terminal.
-            gateway = SparkContext._gateway or launch_gateway(conf, {"stdout": log, "stderr": log})  # type: ignore[no-untyped-call]
-            context = SparkContext(conf=conf, gateway=gateway)
-            context.setLogLevel("ERROR")
-            _shared.started += 1
-            _shared.users = 0
-            return SparkSession(context)
-        except Exception as failure:
-            raise _start_failed(failure, work_folder) from failure
-
-
-def _start_failed(failure: Exception, work_folder: str) -> EngineError:
-    log = Path(work_folder) / SPARK_LOG
-    written = log.read_text(errors="replace").strip().splitlines() if log.exists() else []
-    return EngineError(
-        "Spark did not start",
-        detail="\n".join([str(failure).strip(), *written[-5:]]),
-        hint=_JAVA_HINT if "JAVA_GATEWAY_EXITED" in str(failure) else None,
-    )
+    with _own_interrupts():
+        context = jvm.start_context(master, resources)
+    _shared.started += 1
+    _shared.users = 0
+    return SparkSession(context)
 
 
 def _stop_context(spark: SparkSession) -> None:
@@ -283,7 +189,3 @@ def _quieten_pyspark() -> None:
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         PySparkLogger.getLogger(name).setLevel(logging.CRITICAL + 1)
     warnings.filterwarnings("ignore", category=FutureWarning, module=r"pyspark\..*")
-
-
-def _package_root() -> Path:
-    return Path(midstream.__file__).resolve().parent.parent
