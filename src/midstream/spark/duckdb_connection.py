@@ -15,6 +15,7 @@ from pathlib import Path
 import duckdb
 
 from midstream.errors import InternalError
+from midstream.spark.kept_inputs import KeptInputs
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,16 @@ class Limits:
     settings: tuple[tuple[str, object], ...] = ()
 
 
-_databases: dict[tuple[Limits, str], duckdb.DuckDBPyConnection] = {}
+@dataclass(frozen=True)
+class _Database:
+    connection: duckdb.DuckDBPyConnection
+    kept: KeptInputs
+
+    def close(self) -> None:
+        self.connection.close()
+
+
+_databases: dict[tuple[Limits, str], _Database] = {}
 _opening = threading.Lock()
 _MOST_DATABASES = 8
 
@@ -52,7 +62,12 @@ def connect(limits: Limits, folder: str) -> duckdb.DuckDBPyConnection:
         while len(_databases) > _MOST_DATABASES:
             # The least recently used; a connection that still uses it keeps it alive until it is done.
             _databases.pop(next(iter(_databases))).close()
-        return database.cursor()
+        return database.connection.cursor()
+
+
+def kept_inputs(limits: Limits, folder: str) -> KeptInputs:
+    """What the database behind `connect` keeps of its inputs."""
+    return _databases[limits, folder].kept
 
 
 def forget(folder: str) -> None:
@@ -69,7 +84,7 @@ def run_one_select(connection: duckdb.DuckDBPyConnection, sql: str) -> duckdb.Du
     return connection.sql(sql)
 
 
-def _open(limits: Limits, folder: str) -> duckdb.DuckDBPyConnection:
+def _open(limits: Limits, folder: str) -> _Database:
     spill = Path(folder) / "spill" / str(os.getpid())
     spill.mkdir(parents=True, exist_ok=True)
     database = duckdb.connect(
@@ -82,4 +97,4 @@ def _open(limits: Limits, folder: str) -> duckdb.DuckDBPyConnection:
     for name, value in {**_SETTINGS, **dict(limits.settings)}.items():
         database.execute(f"SET GLOBAL {name} = {value!r}")
     database.execute("SET GLOBAL lock_configuration = true")
-    return database
+    return _Database(database, KeptInputs(limits.memory))

@@ -6,6 +6,8 @@ Remembered by path, size and time of change, since a user's file may be written 
 from __future__ import annotations
 
 import os
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -22,6 +24,13 @@ class Footer:
     columns: tuple[tuple[str, pa.DataType], ...]
     group_starts: tuple[int, ...]
     """The first row of each row group, and the number of rows at the end."""
+    column_bytes: tuple[tuple[str, int], ...] = ()
+    """How large each column is, encoded but not compressed."""
+
+    def bytes_of(self, columns: Iterable[str]) -> int:
+        """About how many bytes some columns take in memory: what is encoded in few bits is at least a number there."""
+        sizes = dict(self.column_bytes)
+        return sum(max(sizes.get(column, 0), self.group_starts[-1] * 8) for column in columns)
 
     def row_ranges(self, groups: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
         """Half-open ranges of row numbers, with neighbouring groups joined.
@@ -53,7 +62,9 @@ def _read(path: str, size: int, changed_at: int) -> Footer:
         schema = metadata.schema.to_arrow_schema()
     except (pa.ArrowException, OSError) as failure:
         raise bad_parquet(path, failure) from failure
-    starts = [0]
-    for group in range(metadata.num_row_groups):
-        starts.append(starts[-1] + metadata.row_group(group).num_rows)
-    return Footer(tuple((field.name, field.type) for field in schema), tuple(starts))
+    starts, sizes = [0], Counter[str]()
+    for group in map(metadata.row_group, range(metadata.num_row_groups)):
+        starts.append(starts[-1] + group.num_rows)
+        for column in map(group.column, range(group.num_columns)):
+            sizes[column.path_in_schema.partition(".")[0]] += column.total_uncompressed_size
+    return Footer(tuple((field.name, field.type) for field in schema), tuple(starts), tuple(sizes.items()))

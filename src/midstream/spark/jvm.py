@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import midstream
 from midstream.errors import EngineError
+from midstream.spark.class_archive import java_options
 from midstream.spark.resources import Resources
 
 if TYPE_CHECKING:
@@ -81,6 +82,19 @@ def start_context(master: str, resources: Resources) -> SparkContext:
         raise _start_failed(failure) from failure
 
 
+def end_jvm() -> None:
+    """Ends the JVM of this process and waits until it is gone."""
+    from pyspark import SparkContext
+
+    gateway = SparkContext._gateway
+    if gateway is None:
+        return
+    SparkContext._gateway = SparkContext._jvm = None
+    gateway.shutdown()
+    gateway.proc.stdin.close()
+    gateway.proc.wait()
+
+
 def local_master(slots: int) -> str:
     """Local mode gives up at a task's first failure unless it is told a number of attempts."""
     return f"local[{slots},{_TASK_ATTEMPTS}]"
@@ -131,7 +145,9 @@ def _context_settings(master: str, resources: Resources, work_folder: str) -> di
         "spark.submit.deployMode": "client",
         "spark.driver.memory": f"{resources.heap >> 20}m",
         "spark.driver.maxResultSize": "0",
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{log_settings} -XX:+UseParallelGC -Xss4m",
+        "spark.driver.extraJavaOptions": " ".join(
+            [f"-Dlog4j2.configurationFile=file:{log_settings}", "-XX:+UseParallelGC", "-Xss4m", *java_options()]
+        ),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.python.unix.domain.socket.enabled": "true",

@@ -35,6 +35,7 @@ from midstream.spark.duckdb_inputs import (
     select_files,
 )
 from midstream.spark.errors import from_task
+from midstream.spark.kept_inputs import KeptInputs
 from midstream.spark.plain import plain_table
 from midstream.spark.written import describe
 from midstream.types import Type
@@ -121,7 +122,9 @@ def run_piece(work: Work, piece: Piece, task: int, attempt: int) -> Reply:
         connection = duckdb_connection.connect(work.limits, work.folder)
         try:
             with _interrupted_by(work.cancel_file, connection):
-                return _Run(connection, piece, Path(work.folder), f"{work.job}-{task}-{attempt}", attempt).reply()
+                kept = duckdb_connection.kept_inputs(work.limits, work.folder)
+                name = f"{work.job}-{task}-{attempt}"
+                return _Run(connection, piece, Path(work.folder), name, attempt, kept).reply()
         finally:
             connection.close()
     except Exception as failure:
@@ -163,10 +166,11 @@ class _Run:
     folder: Path
     name: str
     attempt: int
+    kept: KeptInputs
     results: int = 0
 
     def reply(self) -> Reply:
-        define_inputs(self.connection, self.piece)
+        define_inputs(self.connection, self.piece, self.kept)
         if self.piece.output is None:
             return Reply(self.attempt, table=self._store(self.piece.sql), checks=self._checks())
         files = write_parquet(self.connection, self.piece.sql, self.piece.output, self.name)
@@ -187,12 +191,12 @@ class _Run:
         return store(duckdb_connection.run_one_select(self.connection, sql).to_arrow_reader(_BATCH_ROWS), path)
 
 
-def define_inputs(connection: duckdb.DuckDBPyConnection, piece: Piece) -> None:
-    """The names that a piece's SQL uses, as temporary views."""
+def define_inputs(connection: duckdb.DuckDBPyConnection, piece: Piece, kept: KeptInputs | None = None) -> None:
+    """The names that a piece's SQL uses, as temporary views; what is read often comes from what is kept."""
     for name, given in piece.inputs.items():
         match given:
             case Files():
-                _define(connection, name, select_files(given))
+                _define(connection, name, kept.select(connection, given) if kept else select_files(given))
             case Rows(table):
                 connection.register(name, table)
     for name, sql in piece.views:

@@ -1,0 +1,77 @@
+"""What a worker keeps of its inputs: the same answers as from the files, never stale, and bounded."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from engine_pieces import ask, files, rows
+
+from midstream.maintenance.engine import Files
+from midstream.spark.engine import SparkEngine
+from midstream.spark.kept_inputs import KeptInputs
+from midstream.types import BIGINT, TEXT
+
+
+def write(path: Path, *numbers: int) -> str:
+    pq.write_table(pa.table({"n": pa.array(numbers, pa.int64()), "s": [f"<{n}>" for n in numbers]}), path)
+    return str(path)
+
+
+def tables(connection: duckdb.DuckDBPyConnection) -> list[str]:
+    return [name for (name,) in connection.execute("SELECT table_name FROM duckdb_tables() ORDER BY 1").fetchall()]
+
+
+def read(kept: KeptInputs, connection: duckdb.DuckDBPyConnection, given: Files) -> list[tuple[object, ...]]:
+    return connection.execute(f"SELECT * FROM ({kept.select(connection, given)}) ORDER BY ALL").fetchall()
+
+
+def test_an_input_that_comes_again_is_kept(tmp_path: Path) -> None:
+    kept, connection = KeptInputs(1 << 30), duckdb.connect()
+    given = files(write(tmp_path / "a.parquet", 1, 2), n=BIGINT, s=TEXT)
+    for taken in (0, 1, 1):
+        assert read(kept, connection, given) == [(1, "<1>"), (2, "<2>")]
+        assert len(tables(connection)) == taken
+    (tmp_path / "a.parquet").rename(tmp_path / "b.parquet")
+    write(tmp_path / "a.parquet", 1, 2, 3)
+    assert len(read(kept, connection, given)) == 3, "the same name is not the same content"
+
+
+def test_what_is_kept_is_bounded_and_the_least_used_goes_first(tmp_path: Path) -> None:
+    kept, connection = KeptInputs(4 * 3 * 8_000), duckdb.connect()
+    inputs = [files(write(tmp_path / f"{n}.parquet", *range(1000)), n=BIGINT) for n in range(5)]
+    chosen = random.Random(3)
+    for _ in range(200):
+        place = chosen.randrange(5)
+        assert len(read(kept, connection, inputs[place])) == 1000
+        assert kept.bytes <= 3 * 8_100
+        assert len(tables(connection)) <= 3
+    large = files(write(tmp_path / "large.parquet", *range(10_000)), n=BIGINT)
+    before = tables(connection)
+    for _ in range(3):
+        assert len(read(kept, connection, large)) == 10_000
+    assert tables(connection) == before, "what would fill it alone is never kept"
+
+
+@pytest.mark.parametrize("part", [((0,),), ((),)])
+def test_a_task_s_share_of_a_file_is_not_kept(tmp_path: Path, part: tuple[tuple[int, ...], ...]) -> None:
+    kept, connection = KeptInputs(1 << 30), duckdb.connect()
+    whole = files(write(tmp_path / "a.parquet", 1, 2), n=BIGINT)
+    share = Files(whole.paths, whole.columns, row_groups=part)
+    for _ in range(3):
+        kept.select(connection, share)
+    assert tables(connection) == []
+
+
+def test_tasks_keep_their_inputs_and_see_new_content(engine: SparkEngine, tmp_path: Path) -> None:
+    given = files(write(tmp_path / "a.parquet", 1, 2, 3), n=BIGINT)
+    asked = "SELECT sum(n) AS s, (SELECT count(*) FROM duckdb_tables()) AS kept FROM t"
+    answers = [rows(ask(engine, "duckdb", asked, t=given))[0] for _ in range(8)]
+    assert {total for total, _ in answers} == {6}
+    assert answers[-1][1] > 0, "after eight jobs on a few workers, one has seen it twice"  # type: ignore[operator]
+    write(tmp_path / "a.parquet", 5)
+    assert {rows(ask(engine, "duckdb", asked, t=given))[0][0] for _ in range(4)} == {5}
