@@ -17,11 +17,12 @@ The layers, lowest first, with what each may import:
     plan          statements to typed trees, and those to SQL texts     <- errors, types, kernels, sql, relations
     maintenance   what is asked of an engine                            <- errors, types, kernels, plan
     ingest        rows from outside to checked Arrow, and back          <- errors, types, kernels, relations, maintenance
+    log           the durable log of streams, and batches of it          <- errors
     storage       Delta tables through delta-rs                         <- errors
     spark         jobs and the two kernels                              <- errors, types, kernels, plan, maintenance
-    runtime       transactions, constraints, COPY, upkeep, recovery     <- errors, types, kernels, sql, relations, plan, maintenance, ingest, storage
+    runtime       transactions, constraints, COPY, upkeep, recovery     <- errors, types, kernels, sql, relations, plan, maintenance, ingest, log, storage
     serving       sessions, results, SHOW and EXPLAIN                   <- errors, types, kernels, sql, relations, plan, maintenance, ingest, runtime
-    database      all of it wired together                              <- errors, maintenance, runtime, serving, spark
+    database      all of it wired together                              <- errors, log, maintenance, runtime, serving, spark
     api           the way in                                            <- spark, database
     cli           the shell and the commands                            <- errors, spark, api
 """  # noqa: E501

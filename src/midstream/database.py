@@ -12,10 +12,15 @@ from pathlib import Path
 from typing import Any
 
 from midstream.errors import Closed, DatabaseInUse, OutOfResources, StorageError
+from midstream.log.files import LocalFiles
 from midstream.maintenance.engine import Progress
+from midstream.runtime.history import HISTORY, HistoryReader
+from midstream.runtime.readers import ReaderMaker
 from midstream.runtime.recovery import recover
 from midstream.runtime.settings import SETTINGS, read_setting
 from midstream.runtime.store import Store
+from midstream.runtime.streams import Streams
+from midstream.runtime.tally import TALLY, TallyReader
 from midstream.runtime.upkeep import Housekeeper, Report, upkeep
 from midstream.serving.execute import execute
 from midstream.serving.inserting import insert
@@ -46,7 +51,9 @@ class Database:
         try:
             self._engine = SparkEngine(self.path / "work", spark=spark, master=master, cores=cores, memory=memory)
             self._store = Store(self.path, self._engine)
+            self._store.streams = Streams(self._store, LocalFiles(), READERS)
             recover(self._store)
+            self._store.streams.start()
         except BaseException:
             os.close(self._lock_file)
             raise
@@ -91,6 +98,7 @@ class Database:
             self._closed = True
         self._session.close()
         self._housekeeper.close()
+        self._store.streams.close()
         self._engine.close()
         self._store.close()
         os.close(self._lock_file)
@@ -125,6 +133,10 @@ class Database:
     def _check_open(self) -> None:
         if self._closed:
             raise Closed("the database is closed", hint="midstream.connect opens it again.")
+
+
+READERS: dict[str, ReaderMaker] = {HISTORY: HistoryReader, TALLY: TallyReader}
+"""Who can read a stream."""
 
 
 class _Work:

@@ -38,7 +38,8 @@ class Files:
 
     `file_values` adds columns that have one value for each file, such as the commit number of a change
     file: `(("trans_scn", BIGINT), (41, 42, 42))` for three files. `row_groups` limits each Parquet file to
-    some of its row groups (None: all of them), which is how one file is shared among tasks."""
+    some of its row groups (None: all of them), which is how one file is shared among tasks. `numbered` names a
+    column with each row's number in its file, from 0."""
 
     paths: tuple[str, ...]
     columns: tuple[FileColumn, ...]
@@ -46,6 +47,7 @@ class Files:
     options: Mapping[str, object] = field(default_factory=dict)
     file_values: tuple[tuple[str, Type, tuple[object, ...]], ...] = ()
     row_groups: tuple[tuple[int, ...] | None, ...] | None = None
+    numbered: str | None = None
     rows: int = 0
     bytes: int = 0
 
@@ -107,14 +109,14 @@ class Cancellation:
     """A flag that another thread raises; the engine stops the job and raises `Cancelled`."""
 
     def __init__(self) -> None:
-        self._event = threading.Event()
+        self.raised = threading.Event()
 
     def cancel(self) -> None:
-        self._event.set()
+        self.raised.set()
 
     @property
     def requested(self) -> bool:
-        return self._event.is_set()
+        return self.raised.is_set()
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from midstream.plan.nodes import column, derived, is_query, name_of, place_of, w
 from midstream.plan.scopes import Scope, did_you_mean
 from midstream.plan.statements import default_of
 from midstream.plan.trees import as_derived
+from midstream.relations.schema import RowHolder
 from midstream.relations.table import Column, Table
 
 Values = dict[str, exp.Expression]
@@ -71,7 +72,7 @@ def _target_column(node: exp.Expression, table: Table) -> Column:
     return target_column(name_of(node.this if isinstance(node, exp.Column) else node), table, node)
 
 
-def target_column(name: str, table: Table, node: exp.Expression | None = None) -> Column:
+def target_column(name: str, table: RowHolder, node: exp.Expression | None = None) -> Column:
     found = table.column(name)
     if found is None:
         raise UndefinedName(
@@ -83,7 +84,7 @@ def target_column(name: str, table: Table, node: exp.Expression | None = None) -
     return found
 
 
-def target_columns(names: Iterable[str], table: Table) -> list[Column]:
+def target_columns(names: Iterable[str], table: RowHolder) -> list[Column]:
     """The columns of `INSERT INTO t (a, b)`; without a list, all of them."""
     found: list[Column] = []
     for name in names:

@@ -22,7 +22,8 @@ from midstream.plan.render import refusal, render
 from midstream.plan.typing import cast_for_assignment
 from midstream.plan.typing.queries import infer_query
 from midstream.plan.typing.scopes import Scope
-from midstream.relations.table import ROW_ID, Column, Table
+from midstream.relations.schema import RowHolder
+from midstream.relations.table import ROW_ID, Column
 from midstream.types import Type
 
 
@@ -37,9 +38,10 @@ class Scan:
     """A base input of a bound query."""
 
     name: str
-    relation: Table
+    relation: RowHolder
     source: SourceKind
-    """`changes` is the table's change log: its columns and old_new_mark, dml_type, trans_scn."""
+    """`changes` is the table's change log: its columns and old_new_mark, dml_type, trans_scn; `history` is what a
+    stream has kept."""
     as_of: int | None
     columns: tuple[str, ...]
     """What must be read."""

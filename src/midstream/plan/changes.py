@@ -34,21 +34,21 @@ from midstream.plan.statements import default_of, new_binding
 from midstream.plan.support import refuse_arguments
 from midstream.plan.trees import BoundTree, as_derived
 from midstream.plan.typing.nodes import typed
-from midstream.relations.schema import Schema
+from midstream.relations.schema import RowHolder, Schema
 from midstream.relations.table import ROW_ID, ROW_ID_TYPE, Column, Table
 from midstream.sql.statements import Delete, InsertQuery, Update
 
 ROW_ID_OUTPUT = Output(ROW_ID, ROW_ID_TYPE)
 
 
-def column_outputs(table: Table) -> list[Output]:
+def column_outputs(table: RowHolder) -> list[Output]:
     return [Output(own.name, own.type) for own in table.columns]
 
 
 # --- INSERT --------------------------------------------------------------------------------------
 
 
-def bind_insert(statement: InsertQuery, table: Table, schema: Schema, context: BindContext) -> BoundQuery:
+def bind_insert(statement: InsertQuery, table: RowHolder, schema: Schema, context: BindContext) -> BoundQuery:
     """The rows to insert: exactly the table's columns, in order, with defaults filled in."""
     binding = new_binding(schema, context)
     columns = target_columns(statement.columns, table)
@@ -71,23 +71,23 @@ def _check_width(given: int, columns: Sequence[Column], has_list: bool, node: ex
         raise SqlSyntaxError("INSERT has more target columns than expressions", position=place_of(node))
 
 
-def _row(binding: Binding, values: dict[str, exp.Expression], table: Table) -> list[exp.Expression]:
+def _row(binding: Binding, values: dict[str, exp.Expression], table: RowHolder) -> list[exp.Expression]:
     """One value for each column of the table."""
     return [values[own.name] if own.name in values else default_of(binding, own) for own in table.columns]
 
 
-def _infer_row(binding: Binding, values: dict[str, exp.Expression], table: Table) -> exp.Select:
+def _infer_row(binding: Binding, values: dict[str, exp.Expression], table: RowHolder) -> exp.Select:
     select = top_select(infer(binding, exp.Select(expressions=_row(binding, values, table)), keep_unknown=True))
     return _assigned(select, table)
 
 
-def _assigned(select: exp.Select, table: Table) -> exp.Select:
+def _assigned(select: exp.Select, table: RowHolder) -> exp.Select:
     values = [assign(node, own) for node, own in zip(select.expressions, table.columns, strict=True)]
     return rename_outputs(select, values)
 
 
 def _insert_query(
-    binding: Binding, query: exp.Expression, columns: Sequence[Column], table: Table, has_list: bool
+    binding: Binding, query: exp.Expression, columns: Sequence[Column], table: RowHolder, has_list: bool
 ) -> exp.Select:
     place = query.copy()
     bound = queries.bind_query_tree(binding, query, Scope())
@@ -108,7 +108,7 @@ def _select_from(binding: Binding, bound: BoundTree) -> exp.Select:
 
 
 def _insert_values(
-    binding: Binding, values: exp.Values, columns: Sequence[Column], table: Table, has_list: bool
+    binding: Binding, values: exp.Values, columns: Sequence[Column], table: RowHolder, has_list: bool
 ) -> exp.Select:
     """Each value is cast by itself: rows of one VALUES list may have different types in one column."""
     rows = [
@@ -132,7 +132,7 @@ def _insert_values(
 
 
 def _bind_values_row(
-    binding: Binding, row: list[exp.Expression], columns: Sequence[Column], table: Table
+    binding: Binding, row: list[exp.Expression], columns: Sequence[Column], table: RowHolder
 ) -> list[exp.Expression]:
     given = {
         own.name: bind_value(binding, cell, own, Scope(), "VALUES") for own, cell in zip(columns, row, strict=False)
@@ -140,7 +140,7 @@ def _bind_values_row(
     return _row(binding, given, table)
 
 
-def _rows_as_select(binding: Binding, rows: list[list[exp.Expression]], table: Table) -> exp.Select:
+def _rows_as_select(binding: Binding, rows: list[list[exp.Expression]], table: RowHolder) -> exp.Select:
     if len(rows) == 1:
         return rename_outputs(exp.Select(), rows[0])
     alias, names = binding.fresh_alias("values"), kernel_names(len(table.columns))

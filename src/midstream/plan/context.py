@@ -12,11 +12,11 @@ from sqlglot import exp
 from midstream.errors import InvalidParameter, Position
 from midstream.plan.literals import literal_of
 from midstream.plan.nodes import keep_place, quoted, table_alias
-from midstream.relations.schema import Schema
-from midstream.relations.table import ROW_ID, ROW_ID_TYPE, Table
+from midstream.relations.schema import RowHolder, Schema
+from midstream.relations.table import ROW_ID, ROW_ID_TYPE
 from midstream.types import BIGINT, TEXT, Type
 
-SourceKind = Literal["table", "changes"]
+SourceKind = Literal["table", "changes", "history"]
 CHANGE_COLUMNS: tuple[tuple[str, Type], ...] = (("old_new_mark", TEXT), ("dml_type", TEXT), ("trans_scn", BIGINT))
 """What the change log of a table has beside the table's own columns."""
 
@@ -36,12 +36,14 @@ class BindContext:
 class ScanKey:
     """A base input: self-joins share one."""
 
-    relation: Table
+    relation: RowHolder
     source: SourceKind
     as_of: int | None
 
     def columns(self) -> dict[str, Type]:
         own = {column.name: column.type for column in self.relation.columns}
+        if self.source == "history":
+            return own
         extra = dict(CHANGE_COLUMNS) if self.source == "changes" else {}
         return {**own, **extra, ROW_ID: ROW_ID_TYPE}
 

@@ -40,6 +40,7 @@ from midstream.plan.nodes import (
 from midstream.plan.scopes import Cte, Namespace, Scope, Source, SourceColumn, VisibleColumn, did_you_mean
 from midstream.plan.support import not_yet, refuse_arguments
 from midstream.plan.trees import BoundTree, as_derived, rename_columns, source_columns, with_names
+from midstream.relations.stream import Stream
 from midstream.relations.table import Table
 from midstream.relations.view import View
 from midstream.sql.nodes import AllWindows, AsOf, Changes, MatchRecognize, PartReference, Pattern, Reading, StreamWindow
@@ -386,9 +387,24 @@ def _bind_named(binding: Binding, node: exp.Table, outer: Scope) -> Item:
         return _change_log_item(binding, name, alias, node, as_of)
     if isinstance(relation, Table):
         return _scan_item(binding, ScanKey(relation, "table", as_of), alias, node, relation)
-    if isinstance(relation, View):
-        return _view_item(binding, relation, alias, node, as_of)
-    raise not_yet(f'"{name}", which is no table or ordinary view,', node)
+    if isinstance(relation, Stream):
+        return _stream_item(binding, relation, alias, node, as_of)
+    return _view_item(binding, relation, alias, node, as_of)
+
+
+def _stream_item(
+    binding: Binding, stream: Stream, alias: exp.Expression | None, node: exp.Table, as_of: int | None
+) -> Item:
+    """A stream that keeps its history reads like a table; another one has no rows to read."""
+    if stream.history is None:
+        raise WrongObject(
+            f'stream "{stream.name}" keeps no rows that could be read',
+            detail="Its rows go to the views over it as they come.",
+            hint="Create it WITH (retain = '7 days') to keep them, or WITH (ring = 1000000) to scan the newest, "
+            "or read a view over it.",
+            position=place_of(node),
+        )
+    return _scan_item(binding, ScanKey(stream, "history", as_of), alias, node, None)
 
 
 def _refuse_foreign(node: exp.Table) -> None:
@@ -474,7 +490,8 @@ def _change_log_item(
     if table is None:
         raise undefined_relation(binding, name, node)
     if not isinstance(table, Table):
-        raise WrongObject(f'"{table.name}" is a view, and only tables have a change log', position=place_of(node))
+        kind = "stream" if isinstance(table, Stream) else "view"
+        raise WrongObject(f'"{table.name}" is a {kind}, and only tables have a change log', position=place_of(node))
     if node.args.get("reading") is not None:
         raise Unsupported(
             "a change log has no AS OF",

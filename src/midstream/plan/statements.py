@@ -26,8 +26,8 @@ from midstream.plan.nodes import bare, place_of, subqueries
 from midstream.plan.scopes import Namespace, Scope, Source, SourceColumn
 from midstream.plan.trees import name_outputs, projections
 from midstream.plan.typing import type_of
-from midstream.relations.schema import Relation, Schema
-from midstream.relations.table import Column, Table
+from midstream.relations.schema import Relation, RowHolder, Schema
+from midstream.relations.table import Column
 from midstream.sql import parse_expression, parse_query
 from midstream.sql.statements import Sql
 from midstream.types import BOOLEAN
@@ -66,7 +66,7 @@ def _binding_of_definition(context: BindContext) -> Binding:
     return new_binding(_NoRelations(), replace(context, parameters=()))
 
 
-def bind_condition(condition: Sql | str, table: Table, context: BindContext) -> BoundScalar:
+def bind_condition(condition: Sql | str, table: RowHolder, context: BindContext) -> BoundScalar:
     """A CHECK over one row of a table."""
     node = _tree_of(condition)
     binding = _binding_of_definition(context)

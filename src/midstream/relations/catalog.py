@@ -43,6 +43,9 @@ CREATE TABLE IF NOT EXISTS dead_files (
 CREATE TABLE IF NOT EXISTS maxima (
   table_id INTEGER NOT NULL, name TEXT NOT NULL, part TEXT NOT NULL, value TEXT NOT NULL,
   PRIMARY KEY (table_id, name, part));
+CREATE TABLE IF NOT EXISTS readers (
+  id INTEGER PRIMARY KEY, stream_id INTEGER NOT NULL, name TEXT NOT NULL, kind TEXT NOT NULL,
+  absorbed INTEGER NOT NULL, state TEXT NOT NULL);
 """
 
 
@@ -54,6 +57,18 @@ class ChangeFile:
     path: str
     kind: Literal["insert", "change"]
     rows: int
+
+
+@dataclass(frozen=True)
+class ReaderEntry:
+    """Who reads a stream, up to which SCN it has absorbed it, and what it keeps of it as JSON."""
+
+    id: int
+    stream_id: int
+    name: str
+    kind: str
+    absorbed: int
+    state: str = "{}"
 
 
 @dataclass(frozen=True)
@@ -84,6 +99,7 @@ class Publication:
     changes: Sequence[tuple[int, ChangeFile]] = ()
     dead_files: Sequence[tuple[int, str]] = ()
     maxima: Mapping[tuple[int, str, str], str] = field(default_factory=dict)
+    readers: Sequence[ReaderEntry] = ()
 
 
 class Catalog:
@@ -186,7 +202,12 @@ class Catalog:
     def table_ids(self) -> set[int]:
         """Every table that exists now or that AS OF can still reach."""
         with self._lock, self._errors():
-            return {row[0] for row in self._db.execute("SELECT DISTINCT id FROM relations WHERE kind = 'table'")}
+            rows = self._db.execute("SELECT DISTINCT id FROM relations WHERE kind IN ('table', 'stream')")
+            return {row[0] for row in rows}
+
+    def has_commit(self, scn: int) -> bool:
+        with self._lock, self._errors():
+            return self._db.execute("SELECT 1 FROM commits WHERE scn = ?", (scn,)).fetchone() is not None
 
     def setting(self, name: str) -> str | None:
         value = self._meta(f"setting {name}", "")
@@ -205,6 +226,11 @@ class Catalog:
                 self._write(publication)
             self.state = self._apply(publication)
             return self.state
+
+    def advance(self, scn: int) -> None:
+        """An insert into a stream took an SCN; what exists is the same."""
+        with self._lock:
+            self.state = replace(self.state, scn=scn)
 
     def publish_version(self, table_id: int, version: int, dead_files: Sequence[str]) -> CatalogState:
         """The same rows in other files: what compaction leaves behind. No SCN passes."""
@@ -233,6 +259,10 @@ class Catalog:
             db.execute("INSERT INTO changes VALUES (?, ?, ?, ?, ?)", written)
         for table_id, path in publication.dead_files:
             self._bury(table_id, [path], scn)
+        for relation in publication.dropped:
+            db.execute("DELETE FROM readers WHERE stream_id = ?", (relation.id,))
+        for reader in publication.readers:
+            self._write_reader(reader)
         for (table_id, name, part), value in publication.maxima.items():
             db.execute("INSERT OR REPLACE INTO maxima VALUES (?, ?, ?, ?)", (table_id, name, part, value))
 
@@ -246,6 +276,45 @@ class Catalog:
         relations |= {relation.name: relation for relation in publication.relations}
         versions = {**self.state.versions, **publication.versions}
         return CatalogState(publication.scn, relations, versions)
+
+    # --- readers of streams ----------------------------------------------------------------------
+
+    def reserved_scn(self) -> int:
+        """No SCN above it was given without a trace in the catalog or the log."""
+        return int(self._meta("scn_reserved", "0"))
+
+    def reserve_scns(self, scn: int) -> None:
+        with self._lock, self._errors():
+            self._set_meta("scn_reserved", str(scn))
+
+    def readers(self) -> list[ReaderEntry]:
+        with self._lock, self._errors():
+            rows = self._db.execute("SELECT id, stream_id, name, kind, absorbed, state FROM readers ORDER BY id")
+            return [ReaderEntry(*row) for row in rows.fetchall()]
+
+    def keep_reader(
+        self, reader: ReaderEntry, version: tuple[int, int] | None = None, dead_files: Sequence[str] = ()
+    ) -> None:
+        """What a reader has absorbed and what it keeps of it, at once; with `version`, as (table, Delta version), also
+        the rows that it has stored."""
+        with self._lock:
+            with self._transaction():
+                self._write_reader(reader)
+                if version is not None:
+                    table_id, number = version
+                    self._db.execute("DELETE FROM versions WHERE table_id = ?", (table_id,))
+                    self._db.execute("INSERT INTO versions VALUES (?, ?, ?)", (table_id, self.state.scn, number))
+                    self._bury(table_id, dead_files, self.state.scn)
+            if version is not None:
+                self.state = replace(self.state, versions={**self.state.versions, version[0]: version[1]})
+
+    def drop_reader(self, id: int) -> None:
+        with self._lock, self._errors():
+            self._db.execute("DELETE FROM readers WHERE id = ?", (id,))
+
+    def _write_reader(self, reader: ReaderEntry) -> None:
+        row = (reader.id, reader.stream_id, reader.name, reader.kind, reader.absorbed, reader.state)
+        self._db.execute("INSERT OR REPLACE INTO readers VALUES (?, ?, ?, ?, ?, ?)", row)
 
     # --- forgetting ------------------------------------------------------------------------------
 
@@ -278,7 +347,7 @@ class Catalog:
 
     def _tables_gone_before(self, horizon: int) -> set[int]:
         rows = self._db.execute(
-            "SELECT id FROM relations WHERE kind = 'table' GROUP BY id "
+            "SELECT id FROM relations WHERE kind IN ('table', 'stream') GROUP BY id "
             "HAVING max(CASE WHEN to_scn IS NULL OR to_scn > ? THEN 1 ELSE 0 END) = 0",
             (horizon,),
         ).fetchall()

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from typing import Any
+from typing import Any, cast
 
 from midstream.relations.schema import Relation
+from midstream.relations.stream import History, Stream
 from midstream.relations.table import (
     CheckConstraint,
     Column,
@@ -28,7 +29,7 @@ _CONSTRAINTS: dict[str, type[TableConstraint]] = {
 
 
 def kind_of(relation: Relation) -> str:
-    return "table" if isinstance(relation, Table) else "view"
+    return {Table: "table", Stream: "stream", View: "view"}[type(relation)]
 
 
 def encode(relation: Relation) -> str:
@@ -36,25 +37,31 @@ def encode(relation: Relation) -> str:
     if isinstance(relation, View):
         columns = [[name, str(type_)] for name, type_ in relation.columns]
         return json.dumps({"columns": columns, "query": relation.query, "reads": relation.reads})
-    return json.dumps(
-        {
-            "columns": [_encode_column(column) for column in relation.columns],
-            "constraints": [_encode_constraint(constraint) for constraint in relation.constraints],
+    written: dict[str, Any] = {
+        "columns": [_encode_column(column) for column in relation.columns],
+        "constraints": [_encode_constraint(constraint) for constraint in relation.constraints],
+    }
+    if isinstance(relation, Stream):
+        written |= {
+            "timestamp": relation.timestamp,
+            "lateness_seconds": relation.lateness_seconds,
+            "history": asdict(relation.history) if relation.history else None,
         }
-    )
+    return json.dumps(written)
 
 
 def decode(kind: str, id: int, name: str, text: str) -> Relation:
     value = json.loads(text)
     if kind == "view":
-        columns = tuple((column, parse_type(type_)) for column, type_ in value["columns"])
-        return View(id, name, columns, value["query"], tuple(value["reads"]))
-    return Table(
-        id,
-        name,
-        tuple(_decode_column(column) for column in value["columns"]),
-        tuple(_decode_constraint(constraint) for constraint in value["constraints"]),
-    )
+        named = tuple((column, parse_type(type_)) for column, type_ in value["columns"])
+        return View(id, name, named, value["query"], tuple(value["reads"]))
+    columns = tuple(_decode_column(column) for column in value.pop("columns"))
+    constraints = tuple(_decode_constraint(constraint) for constraint in value.pop("constraints"))
+    if kind == "table":
+        return Table(id, name, columns, constraints)
+    history = value.pop("history")
+    checks = cast("tuple[CheckConstraint, ...]", constraints)
+    return Stream(id, name, columns, checks, **value, history=History(**history) if history else None)
 
 
 def _encode_column(column: Column) -> dict[str, Any]:

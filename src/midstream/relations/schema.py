@@ -5,10 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol
 
+from midstream.relations.stream import Stream
 from midstream.relations.table import Table
 from midstream.relations.view import View
 
-Relation = Table | View
+Relation = Table | Stream | View
+RowHolder = Table | Stream
+"""What rows can be inserted into."""
+
+
+def has_folder(relation: Relation) -> bool:
+    """Whether a relation's rows are kept as a Delta table."""
+    return isinstance(relation, Table) or (isinstance(relation, Stream) and relation.history is not None)
 
 
 class Schema(Protocol):

@@ -129,16 +129,19 @@ class _Alterer:
         elif altered.sources is not None:
             versions[table.id], dead = self._rewrite(table, altered.table, altered.sources)
         maxima = {} if not isinstance(alteration, AddConstraint) else self._maxima(altered.table)
-        publication = Publication(
-            self.state.scn + 1,
-            time.time(),
-            relations=[altered.table, *altered.others],
-            dropped=list(altered.dropped),
-            versions=versions,
-            dead_files=dead,
-            maxima=maxima,
-        )
-        return self.store.catalog.publish(publication).scn
+        with self.store.streams.journal.turn() as turn:
+            publication = Publication(
+                turn.scn,
+                time.time(),
+                relations=[altered.table, *altered.others],
+                dropped=list(altered.dropped),
+                versions=versions,
+                dead_files=dead,
+                maxima=maxima,
+            )
+            self.store.catalog.publish(publication)
+            turn.commit()
+        return turn.scn
 
     def _alter(self, table: Table, alteration: Alteration) -> Altered | None:
         match alteration:

@@ -3,7 +3,12 @@
     under the commit lock:
       nobody else changed the same rows, and the constraints hold against what others committed
       each table's changes become Delta commits
-      the catalog publishes their versions under the next SCN      <- the moment that counts
+      in the journal's turn, which gives the SCN:
+        rows for streams go into the log, to count if the next step happens
+        the catalog publishes the Delta versions under the SCN      <- the moment that counts
+
+A transaction that only inserts into streams needs none of this: its rows go into the log, together with those of all
+others that come at the same time.
 
 A crash before that moment leaves Delta versions that no SCN names; `recovery` takes them back. An error
 before it takes them back at once.
@@ -13,19 +18,23 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal, cast
 
 import pyarrow as pa
 
 from midstream.errors import TransactionConflict
-from midstream.maintenance.engine import FileColumn, Files, Piece, WrittenFile
-from midstream.relations.catalog import CatalogState, ChangeFile, Publication
+from midstream.log.journal import Insert, Turn
+from midstream.maintenance.engine import Cancellation, FileColumn, Files, Piece, WrittenFile
+from midstream.relations.catalog import CatalogState, ChangeFile, Publication, ReaderEntry
 from midstream.relations.schema import Relation
+from midstream.relations.stream import Stream
 from midstream.relations.table import ROW_ID, ROW_ID_TYPE
 from midstream.runtime.constraints import check_against_others
 from midstream.runtime.constraints.increasing import encode_maximum
+from midstream.runtime.history import HISTORY
 from midstream.runtime.rows import physical_schema
 from midstream.runtime.store import Store
 from midstream.runtime.transaction import TableChanges, Transaction
@@ -38,32 +47,83 @@ class _Written:
     """What the Delta commits of one SCN did, gathered for the catalog."""
 
     versions: dict[int, int] = field(default_factory=dict)
-    changes: list[tuple[int, ChangeFile]] = field(default_factory=list)
+    changes: list[tuple[int, tuple[str, Literal["insert", "change"], int]]] = field(default_factory=list)
+    """Change files by table: path, kind and rows."""
     dead_files: list[tuple[int, str]] = field(default_factory=list)
 
 
-def commit(transaction: Transaction) -> int:
+def commit(transaction: Transaction, settings: Mapping[str, object], cancellation: Cancellation | None = None) -> int:
     """Publishes the transaction and returns its SCN; with nothing changed, the SCN that it saw."""
     changes = [c for c in transaction.changes.values() if c and c.table.id not in transaction.dropped]
-    if not (changes or transaction.defined or transaction.dropped):
+    inserts = [rows for rows in transaction.streamed.values() if rows.stream.id not in transaction.dropped]
+    if not (changes or inserts or transaction.defined or transaction.dropped):
         return transaction.base.scn
+    streams = transaction.store.streams
+    limit, patience = cast(int, settings["max_backlog"]), cast(float, settings["insert_timeout"])
+    with streams.admitted(inserts, limit, patience, cancellation) as insert:
+        if not (changes or transaction.defined or transaction.dropped):
+            scn = streams.append(insert)
+        else:
+            scn = _commit_tables(transaction, changes, insert)
+        transaction.is_committed = True
+    for relation in transaction.dropped.values():
+        if isinstance(relation, Stream):
+            streams.dropped(relation)
+    return scn
+
+
+def _commit_tables(transaction: Transaction, changes: list[TableChanges], insert: Insert) -> int:
     store = transaction.store
     with store.commit_lock:
         latest = store.catalog.state
-        if latest is not transaction.base:
+        if latest.relations is not transaction.base.relations or latest.versions is not transaction.base.versions:
             _check_conflicts(transaction, changes, latest)
-        scn = latest.scn + 1
-        written = _write_all(store, changes, scn, latest)
+        for rows in transaction.streamed.values():
+            if transaction.rebased(latest).relations.get(rows.stream.name) != rows.stream:
+                raise _conflict(f'stream "{rows.stream.name}" was dropped by a concurrent transaction')
+        written = _write_all(store, changes, latest)
         try:
-            store.catalog.publish(_publication(transaction, changes, written, scn))
+            with store.streams.journal.turn() as turn:
+                return _publish(transaction, changes, written, insert, turn)
         except BaseException:
             take_back(store, latest, written.versions)
             raise
-        transaction.is_committed = True
-        return scn
 
 
-def _publication(transaction: Transaction, changes: list[TableChanges], written: _Written, scn: int) -> Publication:
+def _publish(
+    transaction: Transaction, changes: list[TableChanges], written: _Written, insert: Insert, turn: Turn
+) -> int:
+    """The moment that counts. Rows for streams are in the log before it, and count from then on."""
+    store = transaction.store
+    histories = _new_histories(transaction, turn.scn - 1)
+    for reader in histories:
+        store.streams.journal.want(reader.stream_id, True)
+    if insert.streams:
+        turn.prepare(insert)
+    store.catalog.publish(_publication(transaction, changes, written, turn.scn, histories))
+    turn.commit()
+    for relation in transaction.defined.values():
+        if isinstance(relation, Stream):
+            store.streams.created(relation, [reader for reader in histories if reader.stream_id == relation.id])
+    return turn.scn
+
+
+def _new_histories(transaction: Transaction, absorbed: int) -> list[ReaderEntry]:
+    """A stream that keeps its history has a reader from the first moment: the history."""
+    return [
+        ReaderEntry(transaction.store.catalog.new_id(), relation.id, relation.name, HISTORY, absorbed)
+        for relation in transaction.defined.values()
+        if isinstance(relation, Stream) and relation.history is not None
+    ]
+
+
+def _publication(
+    transaction: Transaction,
+    changes: list[TableChanges],
+    written: _Written,
+    scn: int,
+    readers: Sequence[ReaderEntry],
+) -> Publication:
     new = transaction.new_tables()
     touched = {*new, *(change.table.id for change in changes)}
     return Publication(
@@ -73,9 +133,10 @@ def _publication(transaction: Transaction, changes: list[TableChanges], written:
         dropped=[r for r in transaction.dropped.values() if _was_there(transaction.base, r)],
         versions={**dict.fromkeys(new, 0), **written.versions},
         row_ids={table_id: transaction.store.next_row_id(table_id) for table_id in touched},
-        changes=written.changes,
+        changes=[(table_id, ChangeFile(scn, *described)) for table_id, described in written.changes],
         dead_files=written.dead_files,
         maxima={key: encode_maximum(largest) for key, (_, largest) in transaction.maxima.items()},
+        readers=readers,
     )
 
 
@@ -131,38 +192,38 @@ def _check_same_rows(transaction: Transaction, change: TableChanges, latest: Cat
 # --- writing ---------------------------------------------------------------------------------------
 
 
-def _write_all(store: Store, changes: list[TableChanges], scn: int, latest: CatalogState) -> _Written:
+def _write_all(store: Store, changes: list[TableChanges], latest: CatalogState) -> _Written:
     written = _Written()
     started: list[int] = []
     try:
         for change in changes:
             started.append(change.table.id)
-            _write_table(store, change, scn, written)
+            _write_table(store, change, written)
     except BaseException:
         take_back(store, latest, started)
         raise
     return written
 
 
-def _write_table(store: Store, change: TableChanges, scn: int, written: _Written) -> None:
+def _write_table(store: Store, change: TableChanges, written: _Written) -> None:
     table_id, folder = change.table.id, store.folder(change.table.id)
     if change.new.table is not None:
-        _record(written, table_id, scn, folder.append_rows(change.new.table))
+        _record(written, table_id, folder.append_rows(change.new.table))
     if change.new.files:
         files = [(adopt(folder.path, file), file.stats) for file in change.new.files]
-        _record(written, table_id, scn, folder.append_files(files))
+        _record(written, table_id, folder.append_files(files))
     if change.updated or change.deleted:
         columns = [column.name for column in change.table.columns]
-        _record(written, table_id, scn, folder.merge(merge_source(change), ROW_ID, columns), is_merge=True)
+        _record(written, table_id, folder.merge(merge_source(change), ROW_ID, columns), is_merge=True)
 
 
-def _record(written: _Written, table_id: int, scn: int, commit: Commit, is_merge: bool = False) -> None:
+def _record(written: _Written, table_id: int, commit: Commit, is_merge: bool = False) -> None:
     written.versions[table_id] = commit.version
     written.dead_files += [(table_id, path) for path in commit.removed]
     if is_merge:
-        written.changes += [(table_id, ChangeFile(scn, path, "change", 0)) for path in commit.changes]
+        written.changes += [(table_id, (path, "change", 0)) for path in commit.changes]
     else:
-        written.changes += [(table_id, ChangeFile(scn, file.path, "insert", file.rows)) for file in commit.added]
+        written.changes += [(table_id, (file.path, "insert", file.rows)) for file in commit.added]
 
 
 def adopt(folder: Path, file: WrittenFile) -> DataFile:

@@ -18,6 +18,7 @@ from midstream.ingest.files import FileInput, csv_rules, first_rows, open_files,
 from midstream.ingest.locate import locate_fault
 from midstream.maintenance.engine import Answer, Files, Piece
 from midstream.plan import bind_default
+from midstream.relations.schema import RowHolder
 from midstream.relations.table import ROW_ID, Column, Table
 from midstream.runtime.writing import Writer
 from midstream.sql import parse_query
@@ -27,7 +28,7 @@ from midstream.types import Type
 TASKS_PER_CORE = 2
 
 
-def copy_into(writer: Writer, table: Table, columns: Sequence[Column], statement: Copy) -> int:
+def copy_into(writer: Writer, table: RowHolder, columns: Sequence[Column], statement: Copy) -> int:
     if statement.path is None:
         raise InvalidParameter(
             "COPY FROM STDIN needs a client that sends the rows", hint="Name a file, or use db.insert."
@@ -37,7 +38,7 @@ def copy_into(writer: Writer, table: Table, columns: Sequence[Column], statement
 
 
 def copy_path(
-    writer: Writer, table: Table, path: str, options: Mapping[str, object], listed: Sequence[str] = ()
+    writer: Writer, table: RowHolder, path: str, options: Mapping[str, object], listed: Sequence[str] = ()
 ) -> int:
     """All files of a path, folder or glob."""
     input = open_files(path, options, table.columns, relation=table.name, listed=listed)
@@ -50,17 +51,11 @@ def copy_path(
     return sum(file.rows for answer in answers for file in answer.files)
 
 
-def _run(writer: Writer, table: Table, input: FileInput, pieces: Sequence[Files]) -> list[Answer]:
-    starts = first_rows(pieces)
-    last = pieces[-1]
-    reserved = starts[-1] + max(last.rows, last.bytes + 1)
-    first = writer.transaction.reserve_row_ids(table, reserved)
+def _run(writer: Writer, table: RowHolder, input: FileInput, pieces: Sequence[Files]) -> list[Answer]:
     defaults = _defaults(writer, table)
-    texts = [
-        f"SELECT row_number() OVER () - 1 + {first + start} AS {ROW_ID}, * "
-        f"FROM ({select_for(table.columns, piece, defaults=defaults)})"
-        for piece, start in zip(pieces, starts, strict=True)
-    ]
+    texts = [select_for(table.columns, piece, defaults=defaults) for piece in pieces]
+    if isinstance(table, Table):
+        texts = _numbered(writer, table, pieces, texts)
     try:
         work = [Piece(text, {"file": piece}) for text, piece in zip(texts, pieces, strict=True)]
         return writer.write_pieces("duckdb", work, table)
@@ -68,12 +63,23 @@ def _run(writer: Writer, table: Table, input: FileInput, pieces: Sequence[Files]
         raise _located(input, table, error) from None
 
 
-def _defaults(writer: Writer, table: Table) -> dict[str, str]:
+def _numbered(writer: Writer, table: Table, pieces: Sequence[Files], texts: Sequence[str]) -> list[str]:
+    """The rows of a table have ids; those of a stream get theirs from the log."""
+    starts = first_rows(pieces)
+    last = pieces[-1]
+    first = writer.transaction.reserve_row_ids(table, starts[-1] + max(last.rows, last.bytes + 1))
+    return [
+        f"SELECT row_number() OVER () - 1 + {first + start} AS {ROW_ID}, * FROM ({text})"
+        for text, start in zip(texts, starts, strict=True)
+    ]
+
+
+def _defaults(writer: Writer, table: RowHolder) -> dict[str, str]:
     given = [column for column in table.columns if column.default is not None]
     return {column.name: bind_default(column, writer.context).sql("duckdb") for column in given}
 
 
-def _located(input: FileInput, table: Table, error: Error) -> Error:
+def _located(input: FileInput, table: RowHolder, error: Error) -> Error:
     """The file and line of what a task could not read."""
     found = locate_fault(input, table.columns, relation=table.name)
     if found is None and isinstance(error, InternalError) and "Malformed JSON" in (error.detail or ""):
@@ -81,7 +87,7 @@ def _located(input: FileInput, table: Table, error: Error) -> Error:
     return found or error
 
 
-def copy_frame(writer: Writer, table: Table, frame: object) -> int:
+def copy_frame(writer: Writer, table: RowHolder, frame: object) -> int:
     """A Spark DataFrame: Spark writes it as Parquet, and that is copied."""
     folder = writer.transaction.staging() / "frame"
     folder.mkdir()

@@ -16,11 +16,14 @@ from midstream.errors import (
     InvalidDefinition,
     TypeMismatch,
     UndefinedName,
+    Unsupported,
     WrongObject,
 )
 from midstream.plan import BindContext, bind_condition, bind_default, bind_query, freeze_stars
 from midstream.relations.catalog import Catalog, CatalogState
-from midstream.relations.schema import Relation
+from midstream.relations.definition import kind_of
+from midstream.relations.schema import Relation, RowHolder
+from midstream.relations.stream import Stream
 from midstream.relations.table import (
     ROW_ID,
     CheckConstraint,
@@ -32,11 +35,12 @@ from midstream.relations.table import (
     TableConstraint,
 )
 from midstream.relations.view import View
+from midstream.runtime.rows import STREAM_MARKS
 from midstream.runtime.store import Store
 from midstream.runtime.transaction import Transaction
 from midstream.runtime.writing import Writer
 from midstream.sql import parse_query
-from midstream.sql.mentions import columns_named, relations_named
+from midstream.sql.mentions import columns_named, place_of_name, relations_named
 from midstream.sql.statements import (
     Check,
     ColumnDefinition,
@@ -53,6 +57,7 @@ from midstream.sql.statements import (
 )
 
 RESERVED_COLUMNS = frozenset([ROW_ID, "_action", "_change_type", "_commit_version", "_commit_timestamp"])
+RESERVED_COLUMNS |= {name for name, _ in STREAM_MARKS}
 RESERVED_PREFIXES = ("clog_", "late_", "dead_")
 
 
@@ -105,7 +110,7 @@ def define_table(transaction: Transaction, statement: CreateTable, context: Bind
     """A table that is consistent in itself and with what is there."""
     check_name(statement.name)
     columns = tuple(define_column(column, number) for number, column in enumerate(statement.columns, 1))
-    _check_columns(statement.name, columns)
+    check_columns(statement.name, columns)
     table = Table(transaction.store.catalog.new_id(), statement.name, columns)
     for constraint in sorted(statement.constraints, key=lambda c: not isinstance(c, PrimaryKey)):
         table = with_constraint(table, constraint, transaction.state, context)
@@ -136,9 +141,9 @@ def define_column(definition: ColumnDefinition, id: int) -> Column:
     return Column(definition.name, definition.type, definition.not_null, default, id)
 
 
-def _check_columns(name: str, columns: Sequence[Column]) -> None:
+def check_columns(name: str, columns: Sequence[Column], kind: str = "table") -> None:
     if not columns:
-        raise InvalidDefinition(f'table "{name}" needs at least one column')
+        raise InvalidDefinition(f'{kind} "{name}" needs at least one column')
     for number, column in enumerate(columns):
         check_new_column(column.name, [known.name for known in columns[:number]])
 
@@ -187,11 +192,8 @@ def _define_constraint(
             return Key(constraint.name or free_name(table, "_".join([table.name, *columns, "key"])), columns)
         case References():
             return _define_reference(table, constraint, state)
-        case Check(condition=condition):
-            bind_condition(condition, table, context)
-            named = columns_named(condition)
-            stem = [table.name, named[0], "check"] if len(named) == 1 else [table.name, "check"]
-            return CheckConstraint(constraint.name or free_name(table, "_".join(stem)), condition.text)
+        case Check():
+            return define_check(table, constraint, context)
         case Increasing(column=column, partition_by=parts, strictly=strictly):
             _check_known(table, (column, *parts))
             name = constraint.name or free_name(table, f"{table.name}_{column}_increasing")
@@ -200,7 +202,14 @@ def _define_constraint(
             raise AssertionError(constraint)
 
 
-def free_name(table: Table, wanted: str) -> str:
+def define_check(table: RowHolder, constraint: Check, context: BindContext) -> CheckConstraint:
+    bind_condition(constraint.condition, table, context)
+    named = columns_named(constraint.condition)
+    stem = [table.name, named[0], "check"] if len(named) == 1 else [table.name, "check"]
+    return CheckConstraint(constraint.name or free_name(table, "_".join(stem)), constraint.condition.text)
+
+
+def free_name(table: RowHolder, wanted: str) -> str:
     taken = {constraint.name for constraint in table.constraints}
     names = (wanted if number == 0 else f"{wanted}{number}" for number in range(len(taken) + 1))
     return next(name for name in names if name not in taken)
@@ -266,10 +275,23 @@ def create_view(writer: Writer, statement: CreateView) -> None:
         return
     if known is not None and not isinstance(known, View):
         raise WrongObject(f'"{statement.name}" is not a view')
+    _refuse_streams(statement, state)
     view = define_view(store, statement, state, context, known)
     if known is not None:
         check_readers(store, known.name, replace_relation(state, known, view), context)
     transaction.define([view])
+
+
+def _refuse_streams(statement: CreateView, state: CatalogState) -> None:
+    streams = [name for name in relations_read(statement.query, state) if isinstance(state.relations[name], Stream)]
+    if streams:
+        raise Unsupported(
+            "a view over a stream is not available yet",
+            detail=f'The view reads "{streams[0]}". The statement is understood, but this version of Midstream cannot '
+            "run it.",
+            hint="docs/roadmap.md says what comes next.",
+            position=place_of_name(statement, streams[0], after=statement.name),
+        )
 
 
 def define_view(
@@ -364,7 +386,7 @@ def _find(state: CatalogState, statement: Drop, name: str) -> Relation | None:
         if statement.if_exists:
             return None
         raise UndefinedName(f'{statement.kind} "{name}" does not exist')
-    kind = "table" if isinstance(relation, Table) else "view"
+    kind = kind_of(relation)
     if kind != statement.kind:
         raise WrongObject(f'"{name}" is not a {statement.kind}', hint=f"Use DROP {kind.upper()} to remove a {kind}.")
     return relation

@@ -15,10 +15,14 @@ from itertools import groupby
 from typing import Protocol
 
 from midstream.kernels import Kernel, quote_name
+from midstream.log.batches import SCN
 from midstream.maintenance.engine import FileColumn, Files, Input, Piece, WriteParquet
 from midstream.plan import BoundQuery, Scan
 from midstream.relations.catalog import CatalogState, ChangeFile
+from midstream.relations.schema import RowHolder
+from midstream.relations.stream import Stream
 from midstream.relations.table import ROW_ID, ROW_ID_TYPE, Table
+from midstream.runtime.history import HISTORY
 from midstream.runtime.rows import RowSet
 from midstream.runtime.store import Store
 from midstream.storage.delta import DataFile
@@ -94,13 +98,33 @@ def sources_of(store: Store, picture: Picture, bound: BoundQuery, kernel: Kernel
 
 
 def add_scan(store: Store, picture: Picture, scan: Scan, sources: Sources) -> None:
-    if scan.source == "changes":
-        _add_changes(store, picture.state, scan, sources)
+    relation = scan.relation
+    if isinstance(relation, Stream):
+        _add_history(store, picture.state, relation, scan, sources)
+    elif scan.source == "changes":
+        _add_changes(store, picture.state, relation, scan, sources)
     elif scan.as_of is not None:
         state = store.catalog.state_at(scan.as_of)
-        sources.inputs[scan.name] = table_files(store, state, scan.relation, scan.columns)
+        sources.inputs[scan.name] = table_files(store, state, relation, scan.columns)
     else:
-        add_table(store, picture, scan.relation, scan.columns, scan.name, sources)
+        add_table(store, picture, relation, scan.columns, scan.name, sources)
+
+
+def _add_history(store: Store, state: CatalogState, stream: Stream, scan: Scan, sources: Sources) -> None:
+    """What a stream has kept: its newest files, without the rows that came after the SCN that is asked for."""
+    upto = scan.as_of if scan.as_of is not None else state.scn
+    history = store.streams.reader_of(stream.id, HISTORY)
+    if history is not None:
+        store.streams.wait(history.id, upto)
+    sources.inputs[f"{scan.name}_kept"] = table_files(
+        store, store.catalog.state, stream, (SCN, *scan.columns), keep=lambda file: _began_by(file, upto)
+    )
+    sources.view(scan.name, [sources.select(scan.columns, f"{scan.name}_kept", f" WHERE {SCN} <= {upto}")])
+
+
+def _began_by(file: DataFile, scn: int) -> bool:
+    smallest, _ = file.ranges.get(SCN, (0, 0))
+    return smallest <= scn
 
 
 def add_table(
@@ -138,7 +162,7 @@ def _ids(sources: Sources, name: str, rows: RowSet) -> list[str]:
 def table_files(
     store: Store,
     state: CatalogState,
-    table: Table,
+    table: RowHolder,
     columns: Sequence[str],
     keep: Callable[[DataFile], bool] | None = None,
 ) -> Files:
@@ -154,9 +178,9 @@ def table_files(
     )
 
 
-def type_of_column(table: Table, name: str) -> Type:
-    if name == ROW_ID:
-        return ROW_ID_TYPE
+def type_of_column(table: RowHolder, name: str) -> Type:
+    if name in (ROW_ID, SCN):
+        return BIGINT
     column = table.column(name)
     assert column is not None, f"{table.name} has no column {name}"
     return column.type
@@ -165,9 +189,8 @@ def type_of_column(table: Table, name: str) -> Type:
 # --- the change log --------------------------------------------------------------------------------
 
 
-def _add_changes(store: Store, state: CatalogState, scan: Scan, sources: Sources) -> None:
+def _add_changes(store: Store, state: CatalogState, table: Table, scan: Scan, sources: Sources) -> None:
     """`clog_<table>`: the table's columns, whose image it is, what happened, and under which SCN."""
-    table = scan.relation
     upto = scan.as_of if scan.as_of is not None else state.scn
     changes = store.catalog.changes(table.id, store.catalog.history_from(), upto)
     eras = store.catalog.past_tables(table.id)

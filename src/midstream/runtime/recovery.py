@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import shutil
 
-from midstream.relations.table import Table
+from midstream.relations.schema import has_folder
 from midstream.runtime.store import Store
 
 
 def recover(store: Store) -> None:
     state = store.catalog.state
     for relation in state.relations.values():
-        if isinstance(relation, Table):
+        if has_folder(relation):
             _take_back_unpublished(store, relation.id, state.versions[relation.id])
             _delete_orphans(store, relation.id, state.versions[relation.id])
     known = {str(table_id) for table_id in store.catalog.table_ids()}

@@ -13,17 +13,26 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from midstream.ingest.arrow_types import arrow_type
+from midstream.log.batches import ARRIVED, POSITION, SCN
 from midstream.maintenance.engine import FileColumn, Files, Input, Rows, WrittenFile
-from midstream.relations.table import ROW_ID, ROW_ID_TYPE, Table
-from midstream.types import Type
+from midstream.relations.schema import RowHolder
+from midstream.relations.stream import Stream
+from midstream.relations.table import ROW_ID, ROW_ID_TYPE
+from midstream.types import BIGINT, TIMESTAMP, Type
 
 FEW_ROWS = 200_000
 """Up to here the driver handles rows itself; more is a job's work."""
 
 
-def stored_columns(table: Table) -> tuple[tuple[str, Type], ...]:
-    """The columns as they lie in the files: the hidden id, then the table's own."""
-    return ((ROW_ID, ROW_ID_TYPE), *((column.name, column.type) for column in table.columns))
+PART = "_part"
+STREAM_MARKS: tuple[tuple[str, Type], ...] = ((POSITION, BIGINT), (SCN, BIGINT), (ARRIVED, TIMESTAMP), (PART, BIGINT))
+"""What the history of a stream keeps beside its columns."""
+
+
+def stored_columns(table: RowHolder) -> tuple[tuple[str, Type], ...]:
+    """The columns as they lie in the files: the hidden ones, then the table's or stream's own."""
+    hidden = STREAM_MARKS if isinstance(table, Stream) else ((ROW_ID, ROW_ID_TYPE),)
+    return (*hidden, *((column.name, column.type) for column in table.columns))
 
 
 def physical_schema(columns: tuple[tuple[str, Type], ...]) -> pa.Schema:

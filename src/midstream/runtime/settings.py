@@ -59,6 +59,10 @@ SETTINGS = {
     for setting in (
         Setting("kernel", "auto", _one_of("auto", "duckdb", "spark"), "which kernel runs queries"),
         Setting("kernel_limit", 4 * 2**30, read_bytes, "the most that one DuckDB task reads; more runs as Spark SQL"),
+        Setting(
+            "max_backlog", 2**30, read_bytes, "the most that a stream's readers may have to absorb; inserts then wait"
+        ),
+        Setting("insert_timeout", 30.0, read_duration, "how long an insert waits for the readers of its stream"),
         Setting("retain_history", 7 * 86400.0, read_duration, "how long AS OF and the change logs reach back", True),
     )
 }

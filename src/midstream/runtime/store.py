@@ -4,6 +4,8 @@
       lock            the process that has the database open
       catalog.db      what exists at which SCN
       tables/7/       one Delta table
+      log/            what streams have acknowledged and some reader still has to absorb
+      streams/9/      files of one stream on their way to its readers
       staging/        rows on their way; empty when nothing runs
 
 `pinned(state)` protects the files of a picture from being deleted while someone reads them.
@@ -18,12 +20,16 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from midstream.maintenance.engine import Engine
 from midstream.relations.catalog import Catalog, CatalogState
-from midstream.relations.table import Table
+from midstream.relations.schema import RowHolder
 from midstream.runtime.rows import physical_schema, stored_columns
 from midstream.storage.delta import DeltaFolder
+
+if TYPE_CHECKING:
+    from midstream.runtime.streams import Streams
 
 ID_BLOCK = 1 << 36
 """Row ids set aside for a task that cannot know how many rows it will write."""
@@ -42,6 +48,8 @@ class Store:
         self.staging_path.mkdir()
         self.catalog = Catalog(path / "catalog.db")
         self.commit_lock = threading.RLock()
+        self.streams: Streams
+        """The streams at work; set by whoever wires the database."""
         self._folders: dict[int, DeltaFolder] = {}
         self._next_ids: dict[int, int] = {}
         self._pins: Counter[int] = Counter()
@@ -59,7 +67,7 @@ class Store:
                 self._folders[table_id] = DeltaFolder(self.tables_path / str(table_id))
             return self._folders[table_id]
 
-    def create_folder(self, table: Table) -> DeltaFolder:
+    def create_folder(self, table: RowHolder) -> DeltaFolder:
         path = self.tables_path / str(table.id)
         shutil.rmtree(path, ignore_errors=True)
         folder = DeltaFolder.create(path, physical_schema(stored_columns(table)))

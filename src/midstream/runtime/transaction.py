@@ -20,10 +20,12 @@ from typing import cast
 
 from midstream.maintenance.engine import Piece, WriteParquet
 from midstream.relations.catalog import CatalogState
-from midstream.relations.schema import Relation
+from midstream.relations.schema import Relation, has_folder
+from midstream.relations.stream import Stream
 from midstream.relations.table import ROW_ID, ROW_ID_TYPE, Table
 from midstream.runtime.rows import RowSet, stored_columns
 from midstream.runtime.store import Store
+from midstream.runtime.streams import Item, StreamRows
 from midstream.types import Type
 
 ID_COLUMNS: tuple[tuple[str, Type], ...] = ((ROW_ID, ROW_ID_TYPE),)
@@ -112,6 +114,8 @@ class Transaction:
         self.changes: dict[int, TableChanges] = {}
         self.maxima: dict[tuple[int, str, str], tuple[object, object]] = {}
         """For INCREASING: (table, constraint, part) -> the first and the largest value that it brought."""
+        self.streamed: dict[int, StreamRows] = {}
+        """What goes into streams when it commits, by stream."""
         self.is_committed = False
         self._staging: Path | None = None
         store.pin(self.base)
@@ -125,7 +129,7 @@ class Transaction:
             self.dropped[relation.id] = relation
             self.defined.pop(relation.id, None)
         for relation in relations:
-            if self._is_new_table(relation):
+            if has_folder(relation) and relation.id not in self.defined and relation.id not in self.base.versions:
                 self.store.create_folder(cast(Table, relation))
             self.defined[relation.id] = relation
         self.state = self.rebased(self.base)
@@ -137,17 +141,16 @@ class Transaction:
         touched = self.defined.keys() | self.dropped.keys()
         relations = {name: relation for name, relation in state.relations.items() if relation.id not in touched}
         relations |= {relation.name: relation for relation in self.defined.values()}
-        new = {id: 0 for id, relation in self.defined.items() if isinstance(relation, Table)}
+        new = {id: 0 for id, relation in self.defined.items() if has_folder(relation)}
         return replace(state, relations=relations, versions={**new, **state.versions})
 
     def new_tables(self) -> list[int]:
-        return [
-            id for id, relation in self.defined.items() if isinstance(relation, Table) and id not in self.base.versions
-        ]
+        return [id for id, relation in self.defined.items() if has_folder(relation) and id not in self.base.versions]
 
-    def _is_new_table(self, relation: Relation) -> bool:
-        known = relation.id in self.defined or relation.id in self.base.versions
-        return isinstance(relation, Table) and not known
+    def stream(self, stream: Stream, items: Iterable[Item]) -> None:
+        """Rows for a stream, which get there when the transaction commits."""
+        before = self.streamed.get(stream.id) or StreamRows(stream)
+        self.streamed[stream.id] = replace(before, items=(*before.items, *items))
 
     def glimpse(self, state: CatalogState | None = None) -> Glimpse:
         return Glimpse(state or self.state, dict(self.changes))
@@ -188,6 +191,8 @@ class Transaction:
     def _undo(self) -> None:
         for change in self.changes.values():
             discard(change.new)
+        for rows in self.streamed.values():
+            self.store.streams.discard(rows)
         for table_id in self.new_tables():
             self.store.forget_folder(table_id)
 

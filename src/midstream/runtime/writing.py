@@ -17,8 +17,11 @@ from midstream.ingest.conform import conform
 from midstream.ingest.sources import ArrowSource, RowSource, source_to_arrow
 from midstream.ingest.values import values_to_arrow
 from midstream.kernels import Kernel, quote_name
+from midstream.log.records import BulkFile
 from midstream.maintenance.engine import Answer, Cancellation, Piece, WriteParquet
 from midstream.plan import BindContext, BoundQuery, bind_default
+from midstream.relations.schema import RowHolder
+from midstream.relations.stream import Stream
 from midstream.relations.table import ROW_ID, Column, Table
 from midstream.runtime.constraints import check_changed
 from midstream.runtime.constraints.single_rows import check_rows, raise_for, row_checks
@@ -44,29 +47,32 @@ class Writer:
 
     # --- INSERT ----------------------------------------------------------------------------------
 
-    def insert_values(self, table: Table, columns: Sequence[Column], rows: Sequence[Sequence[object]]) -> int:
+    def insert_values(self, table: RowHolder, columns: Sequence[Column], rows: Sequence[Sequence[object]]) -> int:
         """Literal rows, which need no job: the columns that are not listed get their defaults."""
         listed = values_to_arrow(rows, columns, relation=table.name)
         defaults = self.defaults(table, {column.name for column in columns})
         return self.insert_checked(table, conform(listed, table.columns, relation=table.name, defaults=defaults))
 
-    def insert_source(self, table: Table, source: ArrowSource | RowSource) -> int:
+    def insert_source(self, table: RowHolder, source: ArrowSource | RowSource) -> int:
         """Rows that the driver has, matched by name."""
         rows = source_to_arrow(source, table.columns, relation=table.name, defaults=self.defaults(table, set()))
         return self.insert_checked(table, rows)
 
-    def insert_checked(self, table: Table, rows: pa.Table) -> int:
-        """Rows that fit the table's columns."""
+    def insert_checked(self, table: RowHolder, rows: pa.Table) -> int:
+        """Rows that fit the columns."""
         if not rows.num_rows:
             return 0
         check_rows(self.transaction.store, table, rows, self.context, nulls_known=True)
+        if isinstance(table, Stream):
+            self.transaction.stream(table, [self.transaction.store.streams.prepared(table, rows)])
+            return int(rows.num_rows)
         first = self.transaction.reserve_row_ids(table, rows.num_rows)
         ids = pa.arange(first, first + rows.num_rows)
         stored = rows.add_column(0, ROW_ID, ids).cast(physical_schema(stored_columns(table)))
         self._take(StatementChange.insert(table, RowSet.of(stored_columns(table), stored)))
         return int(rows.num_rows)
 
-    def defaults(self, table: Table, given: set[str]) -> dict[str, object]:
+    def defaults(self, table: RowHolder, given: set[str]) -> dict[str, object]:
         """What the columns that are not given get, where they have a DEFAULT."""
         missing = [c for c in table.columns if c.name not in given and c.default is not None]
         return {column.name: self.default_value(column) for column in missing}
@@ -79,9 +85,14 @@ class Writer:
         assert table is not None
         return table.column(0)[0].as_py()
 
-    def insert_query(self, table: Table, bound: BoundQuery) -> int:
+    def insert_query(self, table: RowHolder, bound: BoundQuery) -> int:
         """The rows of a query go to files of the table's folder, where COMMIT will find them."""
         choice, sources = prepare(self.transaction.store, self.transaction, bound, self.settings)
+        if isinstance(table, Stream):
+            text = renamed(bound, choice.kernel, table.column_names)
+            answers = self.write_pieces(choice.kernel, [sources.piece(text)], table)
+            self.take_written(table, answers)
+            return sum(file.rows for answer in answers for file in answer.files)
         block = _SPARK_BLOCK if choice.kernel == "spark" else ID_BLOCK
         first = self.transaction.reserve_row_ids(table, block)
         text = self._numbered(bound, table, choice.kernel, first)
@@ -92,9 +103,13 @@ class Writer:
         self.take_written(table, answers)
         return rows
 
-    def take_written(self, table: Table, answers: Sequence[Answer]) -> None:
+    def take_written(self, table: RowHolder, answers: Sequence[Answer]) -> None:
         """Files with new rows that a job has left in the table's folder."""
         files = tuple(file for answer in answers for file in answer.files if file.rows)
+        if isinstance(table, Stream):
+            bulk = [BulkFile(f"bulk/{Path(file.path).name}", file.rows, file.bytes) for file in files]
+            self.transaction.stream(table, bulk)
+            return
         self._take(StatementChange.insert(table, RowSet(stored_columns(table), files=files)))
 
     def _numbered(self, bound: BoundQuery, table: Table, kernel: Kernel, first: int) -> str:
@@ -196,21 +211,25 @@ class Writer:
 
     # --- running ---------------------------------------------------------------------------------
 
-    def write_pieces(self, kernel: Kernel, pieces: Sequence[Piece], table: Table) -> list[Answer]:
-        """Pieces that leave new rows in the table's folder, checked row by row on the way."""
-        output = WriteParquet(str(self.table_folder(table)), stored_columns(table))
+    def write_pieces(self, kernel: Kernel, pieces: Sequence[Piece], table: RowHolder) -> list[Answer]:
+        """Pieces that leave new rows in the folder of a table or stream, checked row by row on the way."""
+        output = self._output(table)
         checks = row_checks(table, self.context, kernel)
         answers = self._run(kernel, [replace(piece, output=output, checks=checks) for piece in pieces])
         try:
             raise_for(table, answers)
         except ConstraintViolation:
             for answer in answers:
-                discard(RowSet(stored_columns(table), files=answer.files))
+                discard(RowSet(output.columns, files=answer.files))
             raise
         return answers
 
-    def table_folder(self, table: Table) -> Path:
-        return self.transaction.store.folder(table.id).path
+    def _output(self, table: RowHolder) -> WriteParquet:
+        store = self.transaction.store
+        if isinstance(table, Stream):
+            own = tuple((column.name, column.type) for column in table.columns)
+            return WriteParquet(store.streams.bulk_folder(table), own)
+        return WriteParquet(str(store.folder(table.id).path), stored_columns(table))
 
     def _run(self, kernel: Kernel, pieces: Sequence[Piece]) -> list[Answer]:
         engine = self.transaction.store.engine

@@ -6,12 +6,16 @@ import difflib
 from collections.abc import Sequence
 from typing import cast
 
-from midstream.errors import SqlSyntaxError, UndefinedName, Unsupported, WrongObject
+from midstream.errors import InvalidQuery, SqlSyntaxError, UndefinedName, Unsupported, WrongObject
 from midstream.plan import BindContext, bind_delete, bind_insert, bind_merge, bind_query, bind_update
+from midstream.relations.schema import RowHolder
+from midstream.relations.stream import Stream
 from midstream.relations.table import Column, Table
+from midstream.relations.view import View
 from midstream.runtime import copying, definitions, query
 from midstream.runtime.alterations import alter_table
-from midstream.runtime.definitions import StateSchema
+from midstream.runtime.definitions import StateSchema, relations_read
+from midstream.runtime.new_streams import create_stream
 from midstream.runtime.settings import SETTINGS, read_setting
 from midstream.runtime.transaction import Transaction
 from midstream.runtime.writing import Writer
@@ -59,7 +63,7 @@ def execute(session: Session, statement: Statement, context: BindContext) -> Res
             return copy_from(session, statement, context)
         case Copy():
             return copy_to(session, statement, context)
-        case CreateTable() | CreateTableAs() | CreateView() | Drop():
+        case CreateTable() | CreateTableAs() | CreateStream() | CreateView() | Drop():
             return define(session, statement, context)
         case AlterTable():
             return alter(session, statement, context)
@@ -72,7 +76,6 @@ def execute(session: Session, statement: Statement, context: BindContext) -> Res
 
 
 _LATER = {
-    CreateStream: "CREATE STREAM",
     CreatePartView: "CREATE VIEW … INITIALIZE … UPDATE",
     CreateContinuousQuery: "CREATE CONTINUOUS QUERY",
     AlterContinuousQuery: "ALTER CONTINUOUS QUERY",
@@ -123,6 +126,20 @@ def select(session: Session, statement: Select, context: BindContext) -> Result:
 
 
 def table_to_write(picture: Transaction, name: str, verb: str, statement: Statement | None = None) -> Table:
+    """A table: a stream takes rows, and nothing else."""
+    relation = target_of(picture, name, verb, statement)
+    if isinstance(relation, Stream):
+        raise WrongObject(
+            f'cannot {verb} stream "{name}"',
+            detail="A stream is append-only: its rows are read as they come and are not there to be changed.",
+            hint="INSERT, COPY and db.insert add rows. For rows that change, use a table.",
+            position=place_of_name(statement, name) if statement is not None else None,
+        )
+    return relation
+
+
+def target_of(picture: Transaction, name: str, verb: str, statement: Statement | None = None) -> RowHolder:
+    """What rows are written to."""
     place = place_of_name(statement, name) if statement is not None else None
     relation = picture.state.relations.get(name)
     if relation is None and isinstance(picture.state.relations.get(name.removeprefix("clog_")), Table):
@@ -133,7 +150,7 @@ def table_to_write(picture: Transaction, name: str, verb: str, statement: Statem
         raise UndefinedName(
             f'relation "{name}" does not exist', hint=showing.did_you_mean(name, picture.state), position=place
         )
-    if not isinstance(relation, Table):
+    if isinstance(relation, View):
         raise WrongObject(f'cannot {verb} view "{name}"', detail="A view has no rows of its own.", position=place)
     return relation
 
@@ -146,10 +163,11 @@ def write(
         schema = StateSchema(session.store.catalog, picture.state)
         match statement:
             case InsertValues(table=name):
-                return _insert_values(writer, table_to_write(picture, name, "insert into", statement), statement)
+                return _insert_values(writer, target_of(picture, name, "insert into", statement), statement)
             case InsertQuery(table=name):
-                table = table_to_write(picture, name, "insert into", statement)
-                return writer.insert_query(table, bind_insert(statement, table, schema, context))
+                target = target_of(picture, name, "insert into", statement)
+                _refuse_own_rows(target, statement, picture)
+                return writer.insert_query(target, bind_insert(statement, target, schema, context))
             case Update(table=name):
                 table = table_to_write(picture, name, "update", statement)
                 bound = bind_update(statement, table, schema, context)
@@ -166,7 +184,18 @@ def write(
     return Result(status=f"{tag[type(statement)]} {rows}", scn=scn)
 
 
-def _insert_values(writer: Writer, table: Table, statement: InsertValues) -> int:
+def _refuse_own_rows(target: RowHolder, statement: InsertQuery, picture: Transaction) -> None:
+    query = statement.query
+    if isinstance(target, Stream) and query is not None and target.name in relations_read(query, picture.state):
+        raise InvalidQuery(
+            f'INSERT INTO "{target.name}" may not read "{target.name}"',
+            detail="A stream that is fed from itself would never end.",
+            hint="Read a view over it, or a table.",
+            position=place_of_name(statement, target.name, after=target.name),
+        )
+
+
+def _insert_values(writer: Writer, table: RowHolder, statement: InsertValues) -> int:
     columns = listed_columns(table, statement.columns, statement)
     width = len(statement.rows[0]) if statement.rows else 0
     if not statement.columns:
@@ -192,7 +221,7 @@ def _with_defaults(
     ]
 
 
-def listed_columns(table: Table, names: Sequence[str], statement: Statement) -> list[Column]:
+def listed_columns(table: RowHolder, names: Sequence[str], statement: Statement) -> list[Column]:
     """The columns that an INSERT or COPY names, or all of them."""
     found = [table.column(name) for name in names]
     for name, column in zip(names, found, strict=True):
@@ -211,7 +240,7 @@ def listed_columns(table: Table, names: Sequence[str], statement: Statement) -> 
 
 def copy_from(session: Session, statement: Copy, context: BindContext) -> Result:
     def work(writer: Writer) -> int:
-        table = table_to_write(writer.transaction, cast(str, statement.table), "copy to", statement)
+        table = target_of(writer.transaction, cast(str, statement.table), "copy to", statement)
         return copying.copy_into(writer, table, listed_columns(table, statement.columns, statement), statement)
 
     rows, scn = session.writing(work, context)
@@ -231,7 +260,7 @@ def copy_to(session: Session, statement: Copy, context: BindContext) -> Result:
 
 
 def define(
-    session: Session, statement: CreateTable | CreateTableAs | CreateView | Drop, context: BindContext
+    session: Session, statement: CreateTable | CreateTableAs | CreateStream | CreateView | Drop, context: BindContext
 ) -> Result:
     def work(writer: Writer) -> str:
         match statement:
@@ -240,10 +269,13 @@ def define(
                 return "CREATE TABLE"
             case CreateTableAs():
                 return f"SELECT {definitions.create_table_as(writer, statement)}"
+            case CreateStream():
+                create_stream(writer, statement)
+                return "CREATE STREAM"
             case CreateView(kind="plain", options=options) if not options:
                 definitions.create_view(writer, statement)
                 return "CREATE VIEW"
-            case Drop(kind="table" | "view" as kind):
+            case Drop(kind="table" | "view" | "stream" as kind):
                 definitions.drop(writer.transaction, statement)
                 return f"DROP {kind.upper()}"
             case _:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from midstream.ingest.sources import FileSource, FrameSource, read_source
 from midstream.runtime import copying
 from midstream.runtime.writing import Writer
-from midstream.serving.execute import table_to_write
+from midstream.serving.execute import target_of
 from midstream.serving.result import Result
 from midstream.serving.session import Session
 
@@ -14,7 +14,7 @@ def insert(session: Session, name: str, data: object) -> Result:
     source = read_source(data)
 
     def work(writer: Writer) -> int:
-        table = table_to_write(writer.transaction, name.lower(), "insert into")
+        table = target_of(writer.transaction, name.lower(), "insert into")
         if isinstance(source, FileSource):
             return copying.copy_path(writer, table, str(data), {"format": source.format, **source.options})
         if isinstance(source, FrameSource):

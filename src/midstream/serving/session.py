@@ -174,7 +174,7 @@ class Session:
             try:
                 with self.cancellable() as cancellation:
                     done = work(Writer(transaction, context, self.settings, cancellation))
-                    return done, commit(transaction)
+                    return done, commit(transaction, self.settings, cancellation)
             except TransactionConflict:
                 if attempt == ATTEMPTS - 1:
                     raise
@@ -212,7 +212,7 @@ class Session:
             self._end_transaction()
             return Result(status="ROLLBACK", scn=self.store.catalog.state.scn)
         try:
-            scn = commit(self._transaction)
+            scn = commit(self._transaction, self.settings)
         finally:
             self._end_transaction()
         return Result(status="COMMIT", scn=scn)

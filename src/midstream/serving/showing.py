@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import difflib
 import time
+from collections.abc import Iterator
 
-from midstream.errors import UndefinedName, Unsupported
+from midstream.errors import UndefinedName, Unsupported, WrongObject
 from midstream.plan import BindContext, BoundQuery, bind_delete, bind_insert, bind_merge, bind_query, bind_update
 from midstream.plan.explain import explain_query
 from midstream.relations.catalog import CatalogState
+from midstream.relations.schema import RowHolder
+from midstream.relations.stream import Stream
 from midstream.relations.table import CheckConstraint, ForeignKey, Key, Table, TableConstraint
 from midstream.relations.view import View
 from midstream.runtime import query
@@ -32,7 +35,7 @@ from midstream.sql.statements import (
     Statement,
     Update,
 )
-from midstream.types import BIGINT, BOOLEAN, TEXT
+from midstream.types import BIGINT, BOOLEAN, DOUBLE, TEXT
 
 
 def show(session: Session, statement: Explain | Show | Describe, context: BindContext) -> Result:
@@ -61,7 +64,9 @@ def show_list(session: Session, what: str) -> Result:
                 return _tables(session, state)
             case "views":
                 return _views(state)
-            case "streams" | "continuous queries":
+            case "streams":
+                return _streams(session, state)
+            case "continuous queries":
                 return Result.of_rows([("name", TEXT)], [], status="SHOW", scn=state.scn)
             case "status":
                 return _status(session, state)
@@ -79,6 +84,24 @@ def _tables(session: Session, state: CatalogState) -> Result:
     return Result.of_rows(columns, rows, status="SHOW", scn=state.scn)
 
 
+def _streams(session: Session, state: CatalogState) -> Result:
+    columns = [("name", TEXT), ("columns", BIGINT), ("rows", BIGINT), ("bytes", BIGINT), ("rows_per_second", DOUBLE)]
+    columns += [("unabsorbed_rows", BIGINT), ("unabsorbed_bytes", BIGINT), ("waiting_inserts", BIGINT)]
+    columns += [("readers", BIGINT), ("slowest_reader", TEXT), ("history", TEXT)]
+    rows: list[Row] = []
+    for status in session.store.streams.status():
+        stream = status.stream
+        if state.relations.get(stream.name) != stream:
+            continue
+        history = stream.history
+        kept = f"{history.retain_seconds:g} s in parts of {history.part_seconds} s" if history else None
+        counts = (len(stream.columns), status.rows, status.bytes, round(status.rate, 1))
+        behind = (status.unabsorbed_rows, status.unabsorbed_bytes, status.waiting_inserts)
+        slowest = status.readers[0].name if status.readers else None
+        rows.append((stream.name, *counts, *behind, len(status.readers), slowest, kept))
+    return Result.of_rows(columns, rows, status="SHOW", scn=state.scn)
+
+
 def _views(state: CatalogState) -> Result:
     views = sorted((r for r in state.relations.values() if isinstance(r, View)), key=lambda v: v.name)
     rows: list[Row] = [(view.name, "ordinary", ", ".join(view.reads), view.query) for view in views]
@@ -92,11 +115,32 @@ def _status(session: Session, state: CatalogState) -> Result:
         ("current_scn", str(state.scn)),
         ("oldest_scn", str(session.store.catalog.history_from())),
         ("tables", str(len(tables))),
-        ("views", str(len(state.relations) - len(tables))),
+        ("streams", str(sum(isinstance(r, Stream) for r in state.relations.values()))),
+        ("views", str(sum(isinstance(r, View) for r in state.relations.values()))),
         ("running_jobs", str(len(session.store.engine.progress()))),
         ("cores", str(session.store.engine.cores)),
+        ("log_bytes", str(session.store.streams.journal.bytes_on_disk)),
+        *_stream_facts(session),
     ]
     return Result.of_rows([("name", TEXT), ("value", TEXT)], facts, status="SHOW", scn=state.scn)
+
+
+def _stream_facts(session: Session) -> Iterator[Row]:
+    """Of every stream that is read: what came in, what is behind, and who."""
+    for status in session.store.streams.status():
+        name = status.stream.name
+        yield (
+            f"stream {name}",
+            f"{status.rows:,} rows in ({status.bytes:,} bytes), {status.rate:,.0f} rows/s, "
+            f"{status.unabsorbed_rows:,} rows unabsorbed, {status.waiting_inserts} inserts waiting",
+        )
+        for number, reader in enumerate(status.readers):
+            words = [f"{reader.kind}, absorbed up to SCN {reader.absorbed}"]
+            if number == 0 and status.unabsorbed_rows:
+                words.append("the slowest")
+            if reader.failure is not None:
+                words.append(f"fails: {reader.failure}")
+            yield f"reader {reader.name} of stream {name}", "; ".join(words)
 
 
 def _setting(session: Session, name: str, scn: int) -> Result:
@@ -132,8 +176,9 @@ def describe(session: Session, name: Name) -> Result:
     return Result.of_rows(columns, rows, status="DESCRIBE", scn=state.scn)
 
 
-def _constraints_of(table: Table, column: str) -> list[str]:
-    return [text for constraint in table.constraints if (text := _constraint_text(constraint, column))]
+def _constraints_of(table: RowHolder, column: str) -> list[str]:
+    texts = [text for constraint in table.constraints if (text := _constraint_text(constraint, column))]
+    return [*texts, "TIMESTAMP"] if isinstance(table, Stream) and table.timestamp == column else texts
 
 
 def _constraint_text(constraint: TableConstraint, column: str) -> str:
@@ -180,13 +225,17 @@ def explain(session: Session, statement: Explain, context: BindContext) -> Resul
 
 
 def _explain_values(schema: StateSchema, statement: InsertValues, analyze: bool) -> Result:
-    table = _table(schema, statement.table)
+    table = _target(schema, statement.table)
     if analyze:
         raise _only_select()
-    lines = [
-        f'Insert of {len(statement.rows):,} literal rows into table "{table.name}": no job.',
-        "The driver reads the values, checks the rows, and looks the keys up while that is little to read.",
-    ]
+    kind = "stream" if isinstance(table, Stream) else "table"
+    lines = [f'Insert of {len(statement.rows):,} literal rows into {kind} "{table.name}": no job.']
+    if isinstance(table, Stream):
+        lines.append("The driver reads the values, checks the rows and appends them to the log, which readers absorb.")
+    else:
+        lines.append(
+            "The driver reads the values, checks the rows, and looks the keys up while that is little to read."
+        )
     return Result.of_lines("plan", lines, status="EXPLAIN", scn=schema.state.scn)
 
 
@@ -195,10 +244,17 @@ def _only_select() -> Unsupported:
 
 
 def _table(schema: StateSchema, name: str) -> Table:
-    table = schema.relation(name)
+    table = _target(schema, name)
     if not isinstance(table, Table):
-        raise UndefinedName(f'table "{name}" does not exist', hint=did_you_mean(name, schema.state))
+        raise WrongObject(f'"{name}" is a stream, which is append-only')
     return table
+
+
+def _target(schema: StateSchema, name: str) -> RowHolder:
+    relation = schema.relation(name)
+    if relation is None or isinstance(relation, View):
+        raise UndefinedName(f'table "{name}" does not exist', hint=did_you_mean(name, schema.state))
+    return relation
 
 
 def _view_query(schema: StateSchema, name: str) -> Select:
@@ -213,7 +269,7 @@ def _bound(target: Statement, schema: StateSchema, context: BindContext) -> Boun
         case Select(query=text) | CreateView(query=text) | CreateTableAs(query=text):
             return bind_query(text, schema, context)
         case InsertQuery(table=name):
-            return bind_insert(target, _table(schema, name), schema, context)
+            return bind_insert(target, _target(schema, name), schema, context)
         case Update(table=name):
             return bind_update(target, _table(schema, name), schema, context)
         case Delete(table=name):

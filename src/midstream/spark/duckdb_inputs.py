@@ -21,7 +21,7 @@ from midstream.errors import InternalError
 from midstream.kernels import stored_type
 from midstream.maintenance.engine import FileColumn, Files
 from midstream.spark.footers import footer_of
-from midstream.types import Type
+from midstream.types import BIGINT, Type
 
 RowRanges = tuple[tuple[int, int], ...]
 
@@ -47,7 +47,9 @@ def duckdb_type(type_: Type) -> str:
 def select_files(files: Files) -> str:
     """The whole input as one SELECT."""
     if not files.paths:
-        return empty_select([(c.name, c.type) for c in files.columns] + [(n, t) for n, t, _ in files.file_values])
+        values = [(name, type_) for name, type_, _ in files.file_values]
+        number = [(files.numbered, BIGINT)] if files.numbered else []
+        return empty_select([*((c.name, c.type) for c in files.columns), *values, *number])
     if files.format == "parquet":
         return " UNION ALL ".join(_parquet_branch(branch, files) for branch in _branches(files))
     from midstream.spark.duckdb_texts import select_text_files
@@ -90,6 +92,8 @@ def _branches(files: Files) -> list[_Branch]:
 def _parquet_branch(branch: _Branch, files: Files) -> str:
     columns = [_stored_column(column, branch.stored) for column in files.columns]
     columns += [_file_value(name, type_, values, branch.places) for name, type_, values in files.file_values]
+    if files.numbered:
+        columns.append(f"file_row_number AS {quote_name(files.numbered)}")
     text = f"SELECT {', '.join(columns) or '1'} FROM {_read_parquet([files.paths[place] for place in branch.places])}"
     return text if branch.ranges is None else f"{text} WHERE {_in_ranges(branch.ranges)}"
 

@@ -28,7 +28,7 @@ from midstream.maintenance.engine import Answer, FileColumn, Files, Piece, Rows,
 from midstream.spark.footers import footer_of
 from midstream.spark.plain import plain_table
 from midstream.spark.written import describe
-from midstream.types import Type
+from midstream.types import BIGINT, Type
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -131,7 +131,7 @@ def spark_input(spark: SparkSession, files: Files) -> DataFrame:
     reader = spark.read.schema(schema).option("__globPaths__", "false")
     frame = reader.parquet(*dict.fromkeys(files.paths))
     columns = [frame[quote_name(c.stored_as or c.name)].alias(c.name) for c in files.columns]
-    if not files.file_values and files.row_groups is None:
+    if not files.file_values and files.row_groups is None and not files.numbered:
         return frame.select(*columns)
     return _joined_with_its_files(spark, frame, columns, files)
 
@@ -149,7 +149,8 @@ def _joined_with_its_files(spark: SparkSession, frame: DataFrame, columns: list[
     if files.row_groups is not None:
         matches &= (located[_ROW] >= table[_FROM]) & (located[_ROW] < table[_TO])
     names = [c.name for c in files.columns] + [name for name, _, _ in files.file_values]
-    return located.join(table, matches).select(*(quote_name(name) for name in names))
+    number = [located[_ROW].alias(files.numbered)] if files.numbered else []
+    return located.join(table, matches).select(*(quote_name(name) for name in names), *number)
 
 
 def _uris(frame: DataFrame) -> dict[str, str]:
@@ -176,6 +177,7 @@ def _file_table(spark: SparkSession, files: Files, uris: Mapping[str, str]) -> D
 def _empty(spark: SparkSession, files: Files) -> DataFrame:
     columns: list[tuple[str, Type]] = [(c.name, c.type) for c in files.columns]
     columns += [(name, type_) for name, type_, _ in files.file_values]
+    columns += [(files.numbered, BIGINT)] if files.numbered else []
     nulls = ", ".join(f"CAST(NULL AS {spark_type(type_)}) AS {quote_name(name)}" for name, type_ in columns)
     return spark.sql(f"SELECT {nulls or '1'} WHERE false")
 

@@ -14,18 +14,17 @@ from midstream.errors import CheckViolation, NotNullViolation
 from midstream.kernels import Kernel, quote_name
 from midstream.maintenance.engine import Answer, Piece, Rows
 from midstream.plan import BindContext, bind_condition
-from midstream.relations.table import Table
+from midstream.relations.schema import RowHolder
 from midstream.runtime.constraints.asking import printed
 from midstream.runtime.store import Store
 
 OUTPUT = "output"
 
 
-def row_checks(table: Table, context: BindContext, kernel: Kernel = "duckdb") -> tuple[tuple[str, str], ...]:
+def row_checks(table: RowHolder, context: BindContext, kernel: Kernel = "duckdb") -> tuple[tuple[str, str], ...]:
     """Texts that select a row of "output" that NOT NULL or CHECK does not allow."""
     output = quote_name(OUTPUT, kernel)
     required = {column.name for column in table.columns if column.not_null}
-    required |= set(table.primary_key.columns) if table.primary_key else set()
     found = [
         (f"not null {name}", f"SELECT * FROM {output} WHERE {quote_name(name, kernel)} IS NULL LIMIT 1")
         for name in table.column_names
@@ -37,7 +36,9 @@ def row_checks(table: Table, context: BindContext, kernel: Kernel = "duckdb") ->
     return tuple(found)
 
 
-def check_rows(store: Store, table: Table, rows: pa.Table, context: BindContext, *, nulls_known: bool = False) -> None:
+def check_rows(
+    store: Store, table: RowHolder, rows: pa.Table, context: BindContext, *, nulls_known: bool = False
+) -> None:
     """The row checks over rows that the driver has; `nulls_known`: NOT NULL was seen to when they were read."""
     for name, text in row_checks(table, context):
         if nulls_known and name.startswith("not null "):
@@ -47,14 +48,14 @@ def check_rows(store: Store, table: Table, rows: pa.Table, context: BindContext,
             raise_if_found(table, name, found)
 
 
-def raise_for(table: Table, answers: Sequence[Answer]) -> None:
+def raise_for(table: RowHolder, answers: Sequence[Answer]) -> None:
     """What the checks of a job found."""
     for answer in answers:
         for name, found in answer.checks.items():
             raise_if_found(table, name, found)
 
 
-def raise_if_found(table: Table, check: str, found: pa.Table) -> None:
+def raise_if_found(table: RowHolder, check: str, found: pa.Table) -> None:
     if not found.num_rows:
         return
     row = found.slice(0, 1).to_pylist()[0]

@@ -1,0 +1,202 @@
+"""Batches: what readers get, as Parquet that a job reads.
+
+A closed file of the log becomes, for each stream, a run of Parquet files in the order of their rows. Few rows are
+written out from the log (`sealed`), with the SCN and the position of every row; files of many rows are taken as they
+are, and all of their rows have one SCN. What is sealed can be made again from the log, so it needs no sync.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from midstream.log.files import FileSystem, disk_errors
+from midstream.log.journal import DataRecord, Journal, Segment
+from midstream.log.records import FilesRecord, RowsRecord, rows_of
+
+SCN, POSITION, ARRIVED = "_scn", "_position", "_arrived"
+"""Columns that a sealed file has beside the stream's own: the last is a timestamp in UTC."""
+
+
+@dataclass(frozen=True)
+class BatchFile:
+    path: str
+    rows: int
+    bytes: int
+    first_position: int
+    scn: int | None = None
+    """The SCN of all its rows; None: it has the columns `_scn`, `_position` and `_arrived`."""
+    at: float = 0.0
+    """When all its rows arrived, where they have one SCN."""
+    row_groups: tuple[int, ...] | None = None
+    """Only these row groups of the file, where tasks share it."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """The rows of one stream with SCNs in (after, upto]."""
+
+    stream_id: int
+    after: int
+    upto: int
+    files: tuple[BatchFile, ...]
+
+    @property
+    def rows(self) -> int:
+        return sum(file.rows for file in self.files)
+
+    @property
+    def bytes(self) -> int:
+        return sum(file.bytes for file in self.files)
+
+
+@dataclass(frozen=True)
+class Sealed:
+    """A closed file of the log as the files of batches, by stream."""
+
+    segment: Segment
+    files: Mapping[int, tuple[BatchFile, ...]]
+
+
+def shares(batch: Batch, tasks: int, few_rows: int) -> list[Batch]:
+    """A batch cut for tasks by files and row groups, in the order of its rows; one of few rows stays whole."""
+    if batch.rows <= few_rows or tasks < 2:
+        return [batch]
+    wanted = -(-batch.rows // tasks)
+    taken: list[list[BatchFile]] = [[]]
+    rows = 0
+    for piece in _row_group_pieces(batch.files):
+        if taken[-1] and rows + piece.rows > wanted:
+            taken.append([])
+            rows = 0
+        taken[-1].append(piece)
+        rows += piece.rows
+    return [replace(batch, files=tuple(_joined(files))) for files in taken]
+
+
+def _row_group_pieces(files: Sequence[BatchFile]) -> Iterator[BatchFile]:
+    for file in files:
+        groups = pq.read_metadata(file.path)
+        for number in range(groups.num_row_groups):
+            rows = groups.row_group(number).num_rows
+            yield replace(file, rows=rows, bytes=file.bytes * rows // max(file.rows, 1), row_groups=(number,))
+
+
+def _joined(files: Sequence[BatchFile]) -> Iterator[BatchFile]:
+    """Row groups of the same file as one piece of it."""
+    for _, same in groupby(files, key=lambda file: file.path):
+        pieces = list(same)
+        groups = tuple(group for piece in pieces for group in piece.row_groups or ())
+        rows, size = sum(piece.rows for piece in pieces), sum(piece.bytes for piece in pieces)
+        yield replace(pieces[0], rows=rows, bytes=size, row_groups=groups)
+
+
+class Sealer:
+    """Turns closed files of the log into the files of batches."""
+
+    def __init__(self, folder: str, files: FileSystem, journal: Journal) -> None:
+        self._folder = folder
+        self._files = files
+        self._journal = journal
+
+    def folder(self, stream_id: int) -> str:
+        return f"{self._folder}/{stream_id}"
+
+    def seal(self, segment: Segment, schemas: Mapping[int, pa.Schema]) -> Sealed:
+        """The files of each stream in `schemas` that has rows in the segment."""
+        records = [record for record in segment.records if record.stream_id in schemas]
+        loaded: dict[tuple[int, int], RowsRecord] = {}
+        if any(isinstance(record, RowsRecord) for record in records):
+            loaded = {(r.stream_id, r.first_position): r for r in self._journal.load(segment)}
+        found: dict[int, tuple[BatchFile, ...]] = {}
+        for stream_id in dict.fromkeys(record.stream_id for record in records):
+            own = [record for record in records if record.stream_id == stream_id]
+            found[stream_id] = tuple(self._files_of(segment, stream_id, own, loaded, schemas[stream_id]))
+        return Sealed(segment, found)
+
+    def _files_of(
+        self,
+        segment: Segment,
+        stream_id: int,
+        records: Sequence[DataRecord],
+        loaded: Mapping[tuple[int, int], RowsRecord],
+        schema: pa.Schema,
+    ) -> Iterator[BatchFile]:
+        runs = groupby(records, key=lambda record: isinstance(record, FilesRecord))
+        for number, (_, run) in enumerate(runs):
+            rows: list[RowsRecord] = []
+            for record in run:
+                if isinstance(record, FilesRecord):
+                    yield from self._taken(record)
+                else:
+                    rows.append(loaded[stream_id, record.first_position])
+            if rows:
+                path = f"{self.folder(stream_id)}/sealed/{segment.number:010d}-{number}.parquet"
+                yield self._written(path, rows, schema)
+
+    def _taken(self, record: FilesRecord) -> Iterator[BatchFile]:
+        position = record.first_position
+        for file in record.files:
+            path = f"{self.folder(record.stream_id)}/{file.path}"
+            yield BatchFile(path, file.rows, file.bytes, position, record.scn, record.at)
+            position += file.rows
+
+    def _written(self, path: str, records: Sequence[RowsRecord], schema: pa.Schema) -> BatchFile:
+        table = pa.Table.from_batches([rows_of(record, schema) for record in records], schema)
+        scns = pa.chunked_array([pa.repeat(scn, rows) for record in records for scn, rows in record.inserts])
+        first = records[0].first_position
+        table = table.append_column(SCN, scns.cast(pa.int64()).combine_chunks())
+        table = table.append_column(POSITION, pa.arange(first, first + table.num_rows))
+        times = pa.chunked_array([pa.repeat(int(record.at * 1e6), record.rows) for record in records])
+        table = table.append_column(ARRIVED, times.combine_chunks().cast(pa.int64()).cast(pa.timestamp("us")))
+        with disk_errors("a batch could not be written"):
+            self._files.make_folder(path.rpartition("/")[0])
+            return BatchFile(path, table.num_rows, write_parquet(self._files, path, table), first)
+
+
+def write_parquet(files: FileSystem, path: str, table: pa.Table, *, sync: bool = False) -> int:
+    """Writes rows as fast as they can be read again; returns the size. Removes the file if that fails."""
+    file = files.create(path)
+    try:
+        with pa.PythonFile(_Counted(file), "w") as sink:
+            pq.write_table(table, sink, compression="none", use_dictionary=False, write_statistics=False)
+            size = int(sink.tell())
+        if sync:
+            file.sync()
+        return size
+    except BaseException:
+        files.remove(path)
+        raise
+    finally:
+        file.close()
+
+
+class _Counted:
+    """A file of the log as Arrow wants one: it asks where it stands."""
+
+    closed = False
+
+    def __init__(self, file: object) -> None:
+        self._file = file
+        self._at = 0
+
+    def write(self, data: object) -> int:
+        written: int = self._file.write(data)  # type: ignore[attr-defined]
+        self._at += written
+        return written
+
+    def tell(self) -> int:
+        return self._at
+
+    def flush(self) -> None:
+        pass
+
+    def close(self) -> None:
+        self.closed = True
+
+    def writable(self) -> bool:
+        return True

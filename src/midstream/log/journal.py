@@ -1,0 +1,557 @@
+"""The journal: appends inserts to the log, gives SCNs in that order, and syncs many inserts at once.
+
+Whoever appends while another one writes waits in a queue; the next to come takes the whole queue as one frame, with one
+sync for all of it. A table commit takes a `turn`: all before it is on the disk, nobody appends meanwhile, and the SCN
+is its own. So one order holds for everything, and what is durable has no holes.
+
+    scn = journal.append(Insert({stream_id: [rows]}))            # returns when it is on the disk
+    with journal.turn() as turn:
+        turn.prepare(insert)                                      # rows that count only if the commit does
+        publish(turn.scn)
+        turn.commit()
+
+The log is a row of files. `rotate` closes the newest; closed ones become batches, and go when every reader has them.
+Only streams that somebody reads are written at all.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+
+from midstream.errors import Error, StorageError, TransactionConflict
+from midstream.log.files import FileSystem, OpenFile, disk_errors
+from midstream.log.frames import frame, read_frames
+from midstream.log.records import (
+    BulkFile,
+    FilesRecord,
+    Record,
+    RowsRecord,
+    Standing,
+    StandingRecord,
+    VerdictRecord,
+    decode,
+    encode,
+)
+
+_SCNS_AHEAD = 10_000
+"""How many SCNs of inserts that nobody reads may pass without a trace on the disk."""
+_SUFFIX = ".log"
+
+DataRecord = RowsRecord | FilesRecord
+
+
+@dataclass(frozen=True)
+class Unkept:
+    """Rows that were not written anywhere, since nobody reads their stream."""
+
+    rows: int
+    bytes: int
+
+
+class NowWanted(TransactionConflict):
+    """Somebody began to read the stream after its rows were found to be unkept; the insert is to be made again."""
+
+
+@dataclass(frozen=True)
+class Insert:
+    """What one commit adds to streams: by stream id, tables of few rows and files of many, in order."""
+
+    streams: Mapping[int, Sequence[pa.Table | BulkFile | Unkept]]
+
+
+@dataclass
+class Segment:
+    """One file of the log. Records are known by what they cover; their rows stay in the file."""
+
+    number: int
+    path: str
+    records: list[DataRecord] = field(default_factory=list)
+    last_scn: int = 0
+    """The newest SCN when it was closed, whatever stream it was of."""
+    bytes: int = 0
+    frames: int = 0
+    size: int = 0
+    """Bytes that are on the disk for certain."""
+    opened_at: float = field(default_factory=time.monotonic)
+
+    def records_of(self, stream_id: int) -> list[DataRecord]:
+        return [record for record in self.records if record.stream_id == stream_id]
+
+
+@dataclass
+class _Waiting:
+    insert: Insert
+    scn: int = 0
+    failure: Exception | None = None
+    done: bool = False
+
+
+@dataclass
+class _Draft:
+    """A frame that is being made up: its records, and where the streams stand after it."""
+
+    scn: int
+    at: float = field(default_factory=time.time)
+    records: list[DataRecord] = field(default_factory=list)
+    standing: dict[int, Standing] = field(default_factory=dict)
+    runs: dict[int, tuple[list[tuple[int, int]], list[pa.Table]]] = field(default_factory=dict)
+
+
+class Journal:
+    """Thread-safe."""
+
+    def __init__(
+        self,
+        folder: str,
+        files: FileSystem,
+        *,
+        known_scn: int,
+        is_committed: Callable[[int], bool],
+        reserve_scns: Callable[[int], None] = lambda scn: None,
+        moved: Callable[[int], None] = lambda scn: None,
+        accepted: Callable[[DataRecord], None] = lambda record: None,
+    ) -> None:
+        self._folder = folder
+        self._files = files
+        self._reserve_scns = reserve_scns
+        self._moved = moved
+        self._accepted = accepted
+        self._turn = threading.RLock()
+        self._queue: deque[_Waiting] = deque()
+        self._queue_lock = threading.Lock()
+        self._standing: dict[int, Standing] = {}
+        self._wanted: set[int] = set()
+        self._broken: Exception | None = None
+        self.last_scn = known_scn
+        self._reserved = known_scn
+        self._next_number = 1
+        self.closed: deque[Segment] = deque()
+        """Closed segments, oldest first."""
+        with disk_errors("the log could not be opened"):
+            files.make_folder(folder)
+            self._recover(is_committed)
+            self._active, self._file = self._start_segment()
+
+    # --- inserting -------------------------------------------------------------------------------
+
+    def append(self, insert: Insert) -> int:
+        """Returns the insert's SCN when its rows are on the disk."""
+        waiting = _Waiting(insert)
+        with self._queue_lock:
+            self._queue.append(waiting)
+        with self._turn:
+            if not waiting.done:
+                self._flush()
+        if waiting.failure is not None:
+            raise waiting.failure
+        return waiting.scn
+
+    @contextmanager
+    def turn(self) -> Iterator[Turn]:
+        """For one table commit: alone, after everything that was appended before."""
+        with self._turn:
+            self._flush()
+            self._check_sound()
+            turn = Turn(self, self.last_scn + 1)
+            try:
+                yield turn
+            except BaseException:
+                turn.cancel()
+                raise
+
+    def _flush(self) -> None:
+        """Writes the whole queue as one frame."""
+        with self._queue_lock:
+            taken, self._queue = self._queue, deque()
+        if not taken:
+            return
+        try:
+            self._check_sound()
+            draft = _Draft(self.last_scn)
+            for waiting in taken:
+                if self._is_late(waiting.insert):
+                    waiting.failure = NowWanted("the stream has a reader now")
+                    continue
+                draft.scn += 1
+                waiting.scn = draft.scn
+                self._add(draft, waiting.insert)
+            self._close_runs(draft)
+            self._reserve(draft.scn)
+            self._write(draft.records)
+            self._accept(draft)
+        except BaseException as failure:
+            error = failure if isinstance(failure, Error) else StorageError("the log failed", detail=repr(failure))
+            for waiting in taken:
+                waiting.failure = waiting.failure or error
+            if not isinstance(failure, Exception):
+                raise
+        finally:
+            for waiting in taken:
+                waiting.done = True
+
+    def _reserve(self, scn: int) -> None:
+        """Before a number is given, that it may have been given is known."""
+        if scn > self._reserved:
+            self._reserve_scns(scn + _SCNS_AHEAD)
+            self._reserved = scn + _SCNS_AHEAD
+
+    def _is_late(self, insert: Insert) -> bool:
+        """Whether rows were left out that somebody reads by now."""
+        return any(
+            stream_id in self._wanted and any(isinstance(item, Unkept) for item in items)
+            for stream_id, items in insert.streams.items()
+        )
+
+    def _add(self, draft: _Draft, insert: Insert) -> None:
+        for stream_id, items in insert.streams.items():
+            for item in items:
+                if isinstance(item, Unkept):
+                    self._count(draft, stream_id, item.rows, item.bytes)
+                elif isinstance(item, BulkFile):
+                    self._add_files(draft, stream_id, (item,))
+                elif item.num_rows:
+                    inserts, tables = draft.runs.setdefault(stream_id, ([], []))
+                    if inserts and inserts[-1][0] == draft.scn:
+                        inserts[-1] = (draft.scn, inserts[-1][1] + item.num_rows)
+                    else:
+                        inserts.append((draft.scn, item.num_rows))
+                    tables.append(item)
+
+    def _add_files(self, draft: _Draft, stream_id: int, files: tuple[BulkFile, ...]) -> None:
+        self._close_run(draft, stream_id)
+        rows, size = sum(file.rows for file in files), sum(file.bytes for file in files)
+        first = self._count(draft, stream_id, rows, size)
+        if stream_id in self._wanted:
+            draft.records.append(FilesRecord(stream_id, draft.scn, first, draft.at, files))
+
+    def _close_runs(self, draft: _Draft) -> None:
+        for stream_id in list(draft.runs):
+            self._close_run(draft, stream_id)
+
+    def _close_run(self, draft: _Draft, stream_id: int) -> None:
+        """The rows of several inserts, one after the other, become one record."""
+        if stream_id not in draft.runs:
+            return
+        inserts, tables = draft.runs.pop(stream_id)
+        size = sum(table.nbytes for table in tables)
+        first = self._count(draft, stream_id, sum(rows for _, rows in inserts), size)
+        if stream_id in self._wanted:
+            batch = _one_batch(tables)
+            draft.records.append(RowsRecord(stream_id, tuple(inserts), first, draft.at, size, batch))
+
+    def _count(self, draft: _Draft, stream_id: int, rows: int, size: int) -> int:
+        known = draft.standing.get(stream_id) or self._standing.get(stream_id) or Standing(stream_id, 0, 0)
+        draft.standing[stream_id] = Standing(stream_id, known.rows + rows, known.bytes + size)
+        return known.rows
+
+    def _accept(self, draft: _Draft) -> None:
+        """What is on the disk is now so."""
+        self._standing |= draft.standing
+        accepted = [_without_rows(record) for record in draft.records]
+        self._active.records += accepted
+        for record in accepted:
+            self._accepted(record)
+        self._active.bytes += sum(record.bytes for record in draft.records)
+        self._move(draft.scn)
+
+    def _move(self, scn: int) -> None:
+        self.last_scn = scn
+        self._moved(scn)
+
+    # --- the file --------------------------------------------------------------------------------
+
+    def _write(self, records: Sequence[Record], *, sync: bool = True) -> None:
+        if not records:
+            return
+        segment = self._active
+        data = frame(segment.frames, encode(records))
+        with disk_errors("the rows could not be written to the log"):
+            try:
+                self._file.write(data)
+                if sync:
+                    self._file.sync()
+            except BaseException as failure:
+                self._take_back(failure)
+                raise
+        segment.frames += 1
+        segment.size += len(data)
+
+    def _take_back(self, failure: BaseException) -> None:
+        """Nothing of a failed write stays; a file that cannot even be cut is not written to again."""
+        try:
+            self._file.truncate(self._active.size)
+            self._file.sync()
+        except BaseException:  # noqa: BLE001
+            self._broken = failure if isinstance(failure, Exception) else StorageError("the log was interrupted")
+
+    def _check_sound(self) -> None:
+        if self._broken is not None:
+            raise StorageError(
+                "the log cannot be written since an earlier write failed",
+                detail=str(self._broken),
+                hint="Close the database and open it again; what was acknowledged is safe.",
+            )
+
+    def _start_segment(self) -> tuple[Segment, OpenFile]:
+        number = self._next_number
+        segment = Segment(number, f"{self._folder}/{number:010d}{_SUFFIX}", last_scn=self.last_scn)
+        file = self._files.create(segment.path)
+        data = frame(0, encode([StandingRecord(self.last_scn, tuple(self._standing.values()))]))
+        try:
+            file.write(data)
+            file.sync()
+            self._files.sync_folder(self._folder)
+        except BaseException:
+            file.close()
+            self._files.remove(segment.path)
+            raise
+        segment.frames, segment.size = 1, len(data)
+        self._next_number = number + 1
+        return segment, file
+
+    # --- closing and cutting ---------------------------------------------------------------------
+
+    def rotate(self) -> None:
+        """Closes the newest file, if anything is in it, so that its rows can become batches."""
+        with self._turn:
+            self._flush()
+            if not self._active.records:
+                return
+            self._check_sound()
+            with disk_errors("a new file of the log could not be made"):
+                self._file.sync()
+                segment, file = self._start_segment()
+            self._file.close()
+            self._active.last_scn = self.last_scn
+            self.closed.append(self._active)
+            self._active, self._file = segment, file
+
+    @property
+    def active(self) -> Segment:
+        return self._active
+
+    def cut(self, is_needed: Callable[[Segment], bool]) -> list[Segment]:
+        """Removes the oldest closed files, up to the first that is still needed."""
+        gone: list[Segment] = []
+        with self._turn:
+            while self.closed and not is_needed(self.closed[0]):
+                with disk_errors("an old file of the log could not be removed"):
+                    self._files.remove(self.closed[0].path)
+                gone.append(self.closed.popleft())
+        return gone
+
+    def load(self, segment: Segment) -> list[RowsRecord]:
+        """The records of a closed file with their rows; those of transactions that were not committed left out."""
+        with disk_errors("the log could not be read"):
+            data = self._files.read(segment.path)
+        counted = {(record.stream_id, record.first_position) for record in segment.records}
+        found: list[RowsRecord] = []
+        for each in read_frames(data[: segment.size], segment.path, is_last=False):
+            found += [
+                record
+                for record in decode(each.body)
+                if isinstance(record, RowsRecord) and (record.stream_id, record.first_position) in counted
+            ]
+        return found
+
+    def close(self) -> None:
+        with self._turn:
+            self._flush()
+            if self._broken is None:
+                with disk_errors("the log could not be closed"):
+                    self._write([StandingRecord(self.last_scn, tuple(self._standing.values()))])
+                self._reserve_scns(self.last_scn)
+            self._broken = self._broken or StorageError("the database is closed")
+            self._file.close()
+
+    # --- streams ---------------------------------------------------------------------------------
+
+    def has_rows(self, stream_id: int, after: int, upto: int) -> bool:
+        """Whether the log holds rows of a stream in a range of SCNs."""
+        with self._turn:
+            return any(
+                record.stream_id == stream_id and record.last_scn > after and record.first_scn <= upto
+                for segment in [*self.closed, self._active]
+                for record in segment.records
+            )
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Everything before is on the disk and nobody appends: to register a reader, say."""
+        with self._turn:
+            self._flush()
+            yield
+
+    def want(self, stream_id: int, wanted: bool) -> None:
+        """Whether anybody reads a stream: the rows of others are not kept."""
+        with self._turn:
+            (self._wanted.add if wanted else self._wanted.discard)(stream_id)
+
+    def is_wanted(self, stream_id: int) -> bool:
+        return stream_id in self._wanted
+
+    def forget(self, stream_id: int) -> None:
+        with self._turn:
+            self._wanted.discard(stream_id)
+            self._standing.pop(stream_id, None)
+
+    def standing(self, stream_id: int) -> Standing:
+        return self._standing.get(stream_id) or Standing(stream_id, 0, 0)
+
+    @property
+    def bytes_on_disk(self) -> int:
+        return sum(segment.size for segment in [*self.closed, self._active])
+
+    # --- opening again ---------------------------------------------------------------------------
+
+    def _recover(self, is_committed: Callable[[int], bool]) -> None:
+        names = [name for name in self._files.names(self._folder) if name.endswith(_SUFFIX)]
+        numbers = [int(name.removesuffix(_SUFFIX)) for name in names]
+        if numbers and numbers != list(range(numbers[0], numbers[0] + len(numbers))):
+            raise StorageError(
+                "a file of the log is missing",
+                detail=f"There are {', '.join(names)}.",
+                hint="Restore the database's folder from a copy.",
+                sqlstate="XX001",
+            )
+        verdicts: dict[int, bool] = {}
+        found: list[Segment] = []
+        for name in names:
+            segment, began_at = self._read_segment(name, verdicts, is_last=name == names[-1])
+            if found and segment.frames:
+                # What readers have of a file that was closed is known by the SCN at which it was closed.
+                found[-1].last_scn = began_at
+            if segment.frames:
+                found.append(segment)
+        self._next_number = found[-1].number + 1 if found else self._next_number
+        for segment in found:
+            segment.records = [r for r in segment.records if _counts(r, verdicts, is_committed)]
+            for record in segment.records:
+                self._recount(record)
+            if segment.records:
+                segment.bytes = sum(record.bytes for record in segment.records)
+        self._remove_empty(found)
+        self.closed.extend(found)
+        self._reserved = max(self._reserved, self.last_scn)
+
+    def _read_segment(self, name: str, verdicts: dict[int, bool], *, is_last: bool) -> tuple[Segment, int]:
+        """A file of the log, and the SCN at which it was begun."""
+        path = f"{self._folder}/{name}"
+        data = self._files.read(path)
+        segment = Segment(int(name.removesuffix(_SUFFIX)), path)
+        began_at = 0
+        for each in read_frames(data, path, is_last=is_last):
+            for record in decode(each.body):
+                if isinstance(record, StandingRecord) and each.number == 0:
+                    began_at = record.scn
+                self._see(segment, record, verdicts)
+            segment.frames, segment.size = each.number + 1, each.end
+        if is_last and not segment.frames:
+            self._files.remove(path)
+        elif segment.size < len(data):
+            self._cut_end(path, segment.size)
+        return segment, began_at
+
+    def _see(self, segment: Segment, record: Record, verdicts: dict[int, bool]) -> None:
+        match record:
+            case StandingRecord(scn=scn, streams=streams):
+                self._standing |= {standing.stream_id: standing for standing in streams}
+                segment.last_scn = max(segment.last_scn, scn)
+            case VerdictRecord(scn=scn, committed=committed):
+                verdicts[scn] = committed
+                segment.last_scn = max(segment.last_scn, scn)
+            case RowsRecord() | FilesRecord():
+                segment.last_scn = max(segment.last_scn, record.last_scn)
+                segment.records.append(_without_rows(record))
+        self.last_scn = max(self.last_scn, segment.last_scn)
+
+    def _recount(self, record: DataRecord) -> None:
+        known = self.standing(record.stream_id)
+        if record.first_position >= known.rows:
+            size = known.bytes + record.bytes
+            self._standing[record.stream_id] = Standing(record.stream_id, record.first_position + record.rows, size)
+
+    def _cut_end(self, path: str, size: int) -> None:
+        file = self._files.reopen(path)
+        try:
+            file.truncate(size)
+            file.sync()
+        finally:
+            file.close()
+
+    def _remove_empty(self, found: list[Segment]) -> None:
+        """Files at the beginning in which nothing counts."""
+        while found and not found[0].records:
+            self._files.remove(found.pop(0).path)
+
+
+class Turn:
+    """One commit's place in the order."""
+
+    def __init__(self, journal: Journal, scn: int) -> None:
+        self._journal = journal
+        self.scn = scn
+        self._draft: _Draft | None = None
+        self._is_over = False
+
+    def prepare(self, insert: Insert) -> None:
+        """Writes rows that will count if the commit does."""
+        journal, draft = self._journal, _Draft(self.scn)
+        if journal._is_late(insert):
+            raise NowWanted("the stream has a reader now")
+        journal._add(draft, insert)
+        journal._close_runs(draft)
+        draft.records = [replace(record, prepared=True) for record in draft.records]
+        journal._write(draft.records)
+        self._draft = draft
+
+    def commit(self) -> None:
+        """To be called when the catalog knows the commit."""
+        self._is_over = True
+        if self._draft is None:
+            self._journal._move(self.scn)
+            return
+        self._journal._accept(self._draft)
+        self._say(committed=True)
+
+    def cancel(self) -> None:
+        if self._is_over:
+            return
+        self._is_over = True
+        if self._draft is not None and self._draft.records:
+            # The number is used up: a later commit that had it would make these rows count.
+            self._journal._move(self.scn)
+            self._say(committed=False)
+
+    def _say(self, *, committed: bool) -> None:
+        """Without a sync: the catalog knows it too, for long enough."""
+        if self._draft is not None and self._draft.records:
+            try:
+                self._journal._write([VerdictRecord(self.scn, committed)], sync=False)
+            except Error as failure:
+                self._journal._broken = failure
+
+
+def _counts(record: DataRecord, verdicts: Mapping[int, bool], is_committed: Callable[[int], bool]) -> bool:
+    if not record.prepared:
+        return True
+    verdict = verdicts.get(record.last_scn)
+    return is_committed(record.last_scn) if verdict is None else verdict
+
+
+def _without_rows(record: DataRecord) -> DataRecord:
+    return replace(record, batch=None) if isinstance(record, RowsRecord) else record
+
+
+def _one_batch(tables: Sequence[pa.Table]) -> pa.RecordBatch:
+    if len(tables) == 1 and (batches := tables[0].to_batches()) and len(batches) == 1:
+        return batches[0]
+    [batch] = pa.concat_tables(tables).combine_chunks().to_batches()
+    return batch

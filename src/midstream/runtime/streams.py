@@ -1,0 +1,557 @@
+"""All streams of a database at work: inserts go into the log, the log into batches, batches to the readers.
+
+One thread watches: it closes the newest file of the log by size and by time, makes batches of what is closed, and lets
+each stream's readers absorb them, in order, as one job for all readers of a stream. What all have is cut off the log.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+from uuid import uuid4
+
+import pyarrow as pa
+
+from midstream.errors import Cancelled, Error, StorageError, UndefinedName
+from midstream.ingest.arrow_types import arrow_schema
+from midstream.log.backlog import Backlog
+from midstream.log.batches import Batch, BatchFile, Sealed, Sealer, shares, write_parquet
+from midstream.log.files import FileSystem, disk_errors
+from midstream.log.journal import DataRecord, Insert, Journal, Segment, Unkept
+from midstream.log.records import BulkFile, FilesRecord
+from midstream.maintenance.engine import Answer, Cancellation
+from midstream.relations.catalog import ReaderEntry
+from midstream.relations.stream import Stream
+from midstream.runtime.readers import Reader, ReaderMaker
+from midstream.runtime.store import Store
+
+BULK_ROWS, BULK_BYTES = 20_000, 1 << 20
+"""An insert of more is a Parquet file at once; smaller ones lie in the log until it is closed."""
+SEGMENT_BYTES = 16 << 20
+SEGMENT_SECONDS = 0.5
+"""A file of the log is closed when it is so large, or when its first rows are so old."""
+BATCH_ROWS = 4_000_000
+"""A reader that is behind gets about so many rows at once."""
+FEW_ROWS = 500_000
+"""Fewer rows are not shared among tasks."""
+_TICK = 0.05
+_FIRST_RETRY, _LAST_RETRY = 0.5, 30.0
+
+Item = Any
+"""A `pa.Table` of few rows, a `BulkFile`, or `Unkept` rows."""
+
+
+@dataclass(frozen=True)
+class StreamRows:
+    """What a transaction inserts into one stream, in order."""
+
+    stream: Stream
+    items: tuple[Item, ...] = ()
+
+    @property
+    def bytes(self) -> int:
+        return sum(item.nbytes if isinstance(item, pa.Table) else item.bytes for item in self.items)
+
+    @property
+    def files(self) -> list[BulkFile]:
+        return [item for item in self.items if isinstance(item, BulkFile)]
+
+
+@dataclass
+class _Standing:
+    """A reader at work."""
+
+    entry: ReaderEntry
+    reader: Reader
+    failure: Error | None = None
+    failures: int = 0
+    retry_at: float = 0.0
+    rows: int = 0
+    seconds: float = 0.0
+    """What it has absorbed since the database was opened, and how long that took."""
+
+
+@dataclass
+class _Feed:
+    """A stream and those who read it."""
+
+    stream: Stream
+    readers: dict[int, _Standing] = field(default_factory=dict)
+    sealed: deque[tuple[Segment, tuple[BatchFile, ...]]] = field(default_factory=deque)
+    busy: bool = False
+
+    @property
+    def absorbed(self) -> int | None:
+        """What all readers have."""
+        return min((standing.entry.absorbed for standing in self.readers.values()), default=None)
+
+
+class Streams:
+    """Thread-safe. `start` begins the work once everything is wired."""
+
+    def __init__(self, store: Store, files: FileSystem, makers: Mapping[str, ReaderMaker]) -> None:
+        self._store = store
+        self._makers = makers
+        self.files = files
+        self.backlog = Backlog()
+        catalog = store.catalog
+        self.path = store.path / "streams"
+        self.journal = Journal(
+            str(store.path / "log"),
+            files,
+            known_scn=max(catalog.state.scn, catalog.reserved_scn()),
+            is_committed=catalog.has_commit,
+            reserve_scns=catalog.reserve_scns,
+            moved=catalog.advance,
+            accepted=self._accepted,
+        )
+        catalog.advance(self.journal.last_scn)
+        self._sealer = Sealer(str(self.path), files, self.journal)
+        self._feeds: dict[int, _Feed] = {}
+        self._lock = threading.RLock()
+        self._progress = threading.Condition(self._lock)
+        self._wake = threading.Event()
+        self._hurry = False
+        self._stop = threading.Event()
+        self._sealed_upto = 0
+        self._pool = ThreadPoolExecutor(max_workers=2, thread_name_prefix="midstream-absorb")
+        self._cancellation = Cancellation()
+        self._thread = threading.Thread(target=self._run, name="midstream-streams", daemon=True)
+        self._rates = _Rates()
+
+    def start(self) -> None:
+        """Takes up what an earlier process left, and begins."""
+        state = self._store.catalog.state
+        for relation in state.relations.values():
+            if isinstance(relation, Stream):
+                self._feeds[relation.id] = _Feed(relation)
+        for entry in self._store.catalog.readers():
+            if entry.stream_id in self._feeds:
+                self._take_up(entry)
+        self._remove_leftovers()
+        for segment in self.journal.closed:
+            for record in segment.records:
+                self._accepted(record)
+        for feed in self._feeds.values():
+            self._settle(feed)
+        self._thread.start()
+
+    def close(self) -> None:
+        self._stop.set()
+        self._wake.set()
+        self._cancellation.cancel()
+        with self._progress:
+            self._progress.notify_all()
+        if self._thread.is_alive():
+            self._thread.join()
+        self._pool.shutdown(wait=True)
+        self.journal.close()
+
+    def _remove_leftovers(self) -> None:
+        """Files of inserts that were never acknowledged, batches that can be made again, and streams that are gone."""
+        named = {
+            (record.stream_id, file.path)
+            for segment in self.journal.closed
+            for record in segment.records
+            if isinstance(record, FilesRecord)
+            for file in record.files
+        }
+        with disk_errors("the leftovers of streams could not be removed"):
+            for name in self.files.names(str(self.path)):
+                folder = f"{self.path}/{name}"
+                if not name.isdigit() or int(name) not in self._feeds:
+                    self.files.remove(folder)
+                    continue
+                self.files.remove(f"{folder}/sealed")
+                for file in self.files.names(f"{folder}/bulk"):
+                    if (int(name), f"bulk/{file}") not in named:
+                        self.files.remove(f"{folder}/bulk/{file}")
+
+    # --- definitions -----------------------------------------------------------------------------
+
+    def created(self, stream: Stream, readers: Sequence[ReaderEntry]) -> None:
+        """A stream that was just committed, in that commit's turn."""
+        with self._lock:
+            self._feeds[stream.id] = _Feed(stream)
+            for entry in readers:
+                self._take_up(entry)
+
+    def dropped(self, stream: Stream) -> None:
+        with self.journal.alone(), self._progress:
+            self._feeds.pop(stream.id, None)
+            self.journal.forget(stream.id)
+            self.backlog.forget(stream.id)
+            self._progress.notify_all()
+        with disk_errors("the files of a dropped stream could not be removed"):
+            self.files.remove(f"{self.path}/{stream.id}")
+        self._wake.set()
+
+    def bulk_folder(self, stream: Stream) -> str:
+        """Where jobs leave the rows of a stream as Parquet."""
+        folder = f"{self.path}/{stream.id}/bulk"
+        with disk_errors("a folder could not be made"):
+            self.files.make_folder(folder)
+        return folder
+
+    # --- readers ---------------------------------------------------------------------------------
+
+    def register(self, stream: Stream, name: str, kind: str, state: str = "{}") -> ReaderEntry:
+        """A reader of all that comes from now on: every insert wholly, or not at all."""
+        with self.journal.alone(), self._lock:
+            if stream.id not in self._feeds:
+                raise UndefinedName(f'stream "{stream.name}" does not exist')
+            self.journal.rotate()
+            entry = ReaderEntry(self._store.catalog.new_id(), stream.id, name, kind, self.journal.last_scn, state)
+            self._store.catalog.keep_reader(entry)
+            self._take_up(entry)
+            return entry
+
+    def unregister(self, reader_id: int) -> None:
+        """A reader that is gone for good: nothing is kept for it any more."""
+        with self.journal.alone(), self._progress:
+            self._store.catalog.drop_reader(reader_id)
+            for feed in self._feeds.values():
+                if feed.readers.pop(reader_id, None) is not None:
+                    self.journal.want(feed.stream.id, bool(feed.readers))
+                    self._settle(feed)
+            self._progress.notify_all()
+        self._wake.set()
+
+    def _take_up(self, entry: ReaderEntry) -> None:
+        feed = self._feeds[entry.stream_id]
+        reader = self._makers[entry.kind](self._store, feed.stream, entry)
+        feed.readers[entry.id] = _Standing(entry, reader)
+        self.journal.want(entry.stream_id, True)
+
+    def entry(self, reader_id: int) -> ReaderEntry:
+        """Where a reader stands."""
+        with self._lock:
+            for feed in self._feeds.values():
+                if reader_id in feed.readers:
+                    return feed.readers[reader_id].entry
+        raise UndefinedName(f"reader {reader_id} does not exist")
+
+    def reader_of(self, stream_id: int, kind: str) -> ReaderEntry | None:
+        with self._lock:
+            feed = self._feeds.get(stream_id)
+            found = [s.entry for s in feed.readers.values() if s.entry.kind == kind] if feed else []
+        return found[0] if found else None
+
+    # --- inserting -------------------------------------------------------------------------------
+
+    def prepared(self, stream: Stream, rows: pa.Table) -> Item:
+        """Rows that passed all checks, made ready for the log: many rows are written to a file here."""
+        if rows.num_rows < BULK_ROWS and rows.nbytes < BULK_BYTES:
+            return rows.combine_chunks()
+        if not self.journal.is_wanted(stream.id) and stream.history is None:
+            return Unkept(rows.num_rows, rows.nbytes)
+        folder = self.bulk_folder(stream)
+        name = f"{uuid4().hex}.parquet"
+        with disk_errors("the rows could not be written"):
+            size = write_parquet(self.files, f"{folder}/{name}", rows, sync=True)
+        return BulkFile(f"bulk/{name}", rows.num_rows, size)
+
+    def discard(self, rows: StreamRows) -> None:
+        """Removes the files of rows that will not be."""
+        for file in rows.files:
+            self.files.remove(f"{self.path}/{rows.stream.id}/{file.path}")
+
+    @contextmanager
+    def admitted(
+        self, inserts: Sequence[StreamRows], limit: int, patience: float, cancellation: Cancellation | None = None
+    ) -> Iterator[Insert]:
+        """Waits until the readers can take the rows, and gets their files to the disk."""
+        with ExitStack() as stack:
+            for rows in inserts:
+                if self.journal.is_wanted(rows.stream.id):
+                    name, id = rows.stream.name, rows.stream.id
+                    stopped = cancellation.raised if cancellation is not None else None
+                    waiting = self.backlog.admitted(
+                        name, id, rows.bytes, limit=limit, patience=patience, stopped=stopped
+                    )
+                    stack.enter_context(waiting)
+                self._sync_files(rows)
+            yield Insert({rows.stream.id: rows.items for rows in inserts})
+        self._hurry_if_large()
+
+    def _sync_files(self, rows: StreamRows) -> None:
+        if rows.files:
+            with disk_errors("the rows could not be written"):
+                for file in rows.files:
+                    self.files.sync_file(f"{self.path}/{rows.stream.id}/{file.path}")
+                self.files.sync_folder(f"{self.path}/{rows.stream.id}/bulk")
+
+    def append(self, insert: Insert) -> int:
+        for stream_id in insert.streams:
+            if stream_id not in self._feeds:
+                raise UndefinedName("the stream was dropped by a concurrent transaction", sqlstate="40001")
+        return self.journal.append(insert)
+
+    def _hurry_if_large(self) -> None:
+        if self.journal.active.bytes >= SEGMENT_BYTES:
+            self._wake.set()
+
+    def _accepted(self, record: DataRecord) -> None:
+        self.backlog.add(record.stream_id, record.last_scn, record.rows, record.bytes)
+
+    # --- waiting ---------------------------------------------------------------------------------
+
+    def wait(self, reader_id: int, scn: int, patience: float = 600.0, cancellation: Cancellation | None = None) -> None:
+        """Returns when a reader has absorbed everything up to an SCN; raises what keeps it from that."""
+        give_up_at = time.monotonic() + patience
+        while True:
+            entry = self.entry(reader_id)
+            if not self.journal.has_rows(entry.stream_id, entry.absorbed, scn):
+                return
+            with self._progress:
+                self._hurry = True
+                self._wake.set()
+                standing = self._feeds[entry.stream_id].readers.get(reader_id)
+                if standing is not None and standing.entry is entry:
+                    if standing.failure is not None:
+                        raise standing.failure
+                    self._progress.wait(_TICK)
+            if cancellation is not None and cancellation.requested:
+                raise Cancelled("the statement was cancelled")
+            if self._stop.is_set():
+                raise StorageError("the database is closed")
+            if time.monotonic() > give_up_at:
+                raise StorageError(f'reader "{entry.name}" did not reach SCN {scn} in {patience:g} s')
+
+    # --- the work --------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            self._wake.wait(_TICK)
+            self._wake.clear()
+            try:
+                self._close_segment()
+                self._seal()
+                self._set_to_work()
+                self._cut()
+            except (Error, OSError):
+                # A full disk, say: it is tried again, and inserts say what is wrong.
+                self._stop.wait(_FIRST_RETRY)
+
+    def _close_segment(self) -> None:
+        active = self.journal.active
+        hurry, self._hurry = self._hurry, False
+        if not active.records:
+            active.opened_at = time.monotonic()
+            return
+        if hurry or active.bytes >= SEGMENT_BYTES or time.monotonic() - active.opened_at >= SEGMENT_SECONDS:
+            self.journal.rotate()
+
+    def _seal(self) -> None:
+        for segment in list(self.journal.closed):
+            if segment.number <= self._sealed_upto:
+                continue
+            with self._lock:
+                schemas = {
+                    id: arrow_schema(feed.stream.columns)
+                    for id, feed in self._feeds.items()
+                    if feed.readers and (feed.absorbed or 0) < segment.last_scn
+                }
+            sealed = self._sealer.seal(segment, schemas)
+            self._offer(sealed)
+            self._sealed_upto = segment.number
+
+    def _offer(self, sealed: Sealed) -> None:
+        with self._lock:
+            for stream_id, files in sealed.files.items():
+                if stream_id in self._feeds:
+                    self._feeds[stream_id].sealed.append((sealed.segment, files))
+
+    def _set_to_work(self) -> None:
+        with self._lock:
+            for feed in self._feeds.values():
+                if feed.sealed and not feed.busy and self._due(feed):
+                    feed.busy = True
+                    self._pool.submit(self._absorb_all, feed)
+
+    def _due(self, feed: _Feed) -> list[_Standing]:
+        """Those who come next: the ones that are furthest behind, unless they have just failed."""
+        now = time.monotonic()
+        ready = [s for s in feed.readers.values() if s.retry_at <= now and self._next_batch(feed, s.entry.absorbed)]
+        oldest = min((standing.entry.absorbed for standing in ready), default=0)
+        return [standing for standing in ready if standing.entry.absorbed == oldest]
+
+    def _next_batch(self, feed: _Feed, absorbed: int) -> Batch | None:
+        files: list[BatchFile] = []
+        upto = rows = 0
+        others = [s.entry.absorbed for s in feed.readers.values() if s.entry.absorbed > absorbed]
+        for segment, own in feed.sealed:
+            if segment.last_scn <= absorbed:
+                continue
+            more = sum(file.rows for file in own)
+            if files and (rows + more > BATCH_ROWS or any(upto <= other < segment.last_scn for other in others)):
+                break
+            files += own
+            upto, rows = segment.last_scn, rows + more
+        return Batch(feed.stream.id, absorbed, upto, tuple(files)) if files else None
+
+    def _absorb_all(self, feed: _Feed) -> None:
+        try:
+            while not self._stop.is_set():
+                with self._lock:
+                    due = self._due(feed)
+                    batch = self._next_batch(feed, due[0].entry.absorbed) if due else None
+                if batch is None:
+                    return
+                self._absorb(feed, due, batch)
+                with self._progress:
+                    self._settle(feed)
+                    self._progress.notify_all()
+        finally:
+            feed.busy = False
+            self._wake.set()
+
+    def _absorb(self, feed: _Feed, due: Sequence[_Standing], batch: Batch) -> None:
+        """One job for all; if it fails, one for each, so that nobody waits for another's fault."""
+        try:
+            self._absorb_together(feed, due, batch)
+        except Error as failure:
+            if len(due) == 1:
+                self._note(due[0], failure)
+                return
+            for standing in due:
+                try:
+                    self._absorb_together(feed, [standing], batch)
+                except Error as own:
+                    self._note(standing, own)
+
+    def _absorb_together(self, feed: _Feed, due: Sequence[_Standing], batch: Batch) -> None:
+        started = time.monotonic()
+        parts = shares(batch, self._store.engine.cores, FEW_ROWS)
+        asked = [list(standing.reader.pieces(parts)) for standing in due]
+        answers = self._store.engine.run(
+            "duckdb",
+            [piece for pieces in asked for piece in pieces],
+            label=f'absorb {batch.rows:,} rows of "{feed.stream.name}"',
+            cancellation=self._cancellation,
+        )
+        for standing, pieces in zip(due, asked, strict=True):
+            own, answers = answers[: len(pieces)], answers[len(pieces) :]
+            self._record(feed, standing, batch, own)
+            standing.seconds += time.monotonic() - started
+
+    def _record(self, feed: _Feed, standing: _Standing, batch: Batch, answers: Sequence[Answer]) -> None:
+        with self._lock:
+            if feed.readers.get(standing.entry.id) is not standing:
+                return
+        done = standing.reader.absorb(standing.entry.state, answers)
+        entry = replace(standing.entry, absorbed=batch.upto, state=done.state)
+        with self._lock:
+            if feed.readers.get(entry.id) is standing:
+                self._store.catalog.keep_reader(entry, done.version)
+                standing.entry, standing.failure, standing.failures = entry, None, 0
+                standing.rows += batch.rows
+
+    def _note(self, standing: _Standing, failure: Error) -> None:
+        with self._progress:
+            wait = min(_FIRST_RETRY * 2**standing.failures, _LAST_RETRY)
+            standing.failures += 1
+            standing.retry_at = time.monotonic() + wait
+            standing.failure = failure
+            self._progress.notify_all()
+
+    def _settle(self, feed: _Feed) -> None:
+        """What all readers have is no longer behind, and its files go."""
+        absorbed = feed.absorbed if feed.readers else self.journal.last_scn
+        assert absorbed is not None
+        self.backlog.absorbed(feed.stream.id, absorbed)
+        while feed.sealed and feed.sealed[0][0].last_scn <= absorbed:
+            _, files = feed.sealed.popleft()
+            for file in files:
+                self.files.remove(file.path)
+
+    def _cut(self) -> None:
+        def is_needed(segment: Segment) -> bool:
+            for record in segment.records:
+                feed = self._feeds.get(record.stream_id)
+                absorbed = feed.absorbed if feed else None
+                if absorbed is not None and absorbed < record.last_scn:
+                    return True
+            return segment.number > self._sealed_upto
+
+        with self._lock:
+            if not self.journal.closed or is_needed(self.journal.closed[0]):
+                return
+        gone = self.journal.cut(lambda segment: is_needed(segment))
+        for segment in gone:
+            for record in segment.records:
+                if isinstance(record, FilesRecord):
+                    for file in record.files:
+                        self.files.remove(f"{self.path}/{record.stream_id}/{file.path}")
+
+    # --- seeing ----------------------------------------------------------------------------------
+
+    def status(self) -> list[StreamStatus]:
+        """Where every stream stands, by name."""
+        with self._lock:
+            feeds = sorted(self._feeds.values(), key=lambda feed: feed.stream.name)
+        return [self._status_of(feed) for feed in feeds]
+
+    def _status_of(self, feed: _Feed) -> StreamStatus:
+        standing = self.journal.standing(feed.stream.id)
+        rows, size, waiting = self.backlog.standing(feed.stream.id)
+        with self._lock:
+            readers = [
+                ReaderStatus(s.entry.name, s.entry.kind, s.entry.absorbed, s.rows, s.failure)
+                for s in sorted(feed.readers.values(), key=lambda s: (s.entry.absorbed, s.entry.name))
+            ]
+        rate = self._rates.rate(feed.stream.id, standing.rows)
+        return StreamStatus(feed.stream, standing.rows, standing.bytes, rate, rows, size, waiting, tuple(readers))
+
+
+@dataclass(frozen=True)
+class ReaderStatus:
+    name: str
+    kind: str
+    absorbed: int
+    rows: int
+    failure: Error | None
+
+
+@dataclass(frozen=True)
+class StreamStatus:
+    stream: Stream
+    rows: int
+    bytes: int
+    rate: float
+    """Rows a second, over the last seconds."""
+    unabsorbed_rows: int
+    unabsorbed_bytes: int
+    waiting_inserts: int
+    readers: tuple[ReaderStatus, ...]
+    """The slowest first."""
+
+
+class _Rates:
+    """Rows a second of each stream, from how many there were at earlier looks."""
+
+    _SPAN = 10.0
+
+    def __init__(self) -> None:
+        self._started = time.monotonic()
+        self._seen: dict[int, deque[tuple[float, int]]] = {}
+
+    def look(self, stream_id: int, rows: int) -> None:
+        seen = self._seen.setdefault(stream_id, deque())
+        now = time.monotonic()
+        if not seen or now - seen[-1][0] >= 0.5:
+            seen.append((now, rows))
+        while len(seen) > 1 and now - seen[1][0] >= self._SPAN:
+            seen.popleft()
+
+    def rate(self, stream_id: int, rows: int) -> float:
+        self.look(stream_id, rows)
+        at, before = self._seen[stream_id][0]
+        elapsed = time.monotonic() - at
+        return (rows - before) / elapsed if elapsed > 0.1 else 0.0
