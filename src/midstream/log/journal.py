@@ -16,6 +16,7 @@ Only streams that somebody reads are written at all.
 
 from __future__ import annotations
 
+import secrets
 import threading
 import time
 from collections import deque
@@ -79,6 +80,8 @@ class Segment:
     frames: int = 0
     size: int = 0
     """Bytes that are on the disk for certain."""
+    mark: int = field(default_factory=lambda: secrets.randbits(32))
+    """In all frames of the file, and in those of no other."""
     opened_at: float = field(default_factory=time.monotonic)
 
     def records_of(self, stream_id: int) -> list[DataRecord]:
@@ -271,7 +274,7 @@ class Journal:
         if not records:
             return
         segment = self._active
-        data = frame(segment.frames, encode(records))
+        data = frame(segment.frames, encode(records), segment.mark)
         with disk_errors("the rows could not be written to the log"):
             try:
                 self._file.write(data)
@@ -303,7 +306,7 @@ class Journal:
         number = self._next_number
         segment = Segment(number, f"{self._folder}/{number:010d}{_SUFFIX}", last_scn=self.last_scn)
         file = self._files.create(segment.path)
-        data = frame(0, encode([StandingRecord(self.last_scn, tuple(self._standing.values()))]))
+        data = frame(0, encode([StandingRecord(self.last_scn, tuple(self._standing.values()))]), segment.mark)
         try:
             file.write(data)
             file.sync()
