@@ -1,4 +1,4 @@
-"""Whether two answers are the same: rows as a multiset, floats to the last bits, numbers by value.
+"""Whether two answers are the same: rows as a multiset, floats but for the last bits, other numbers exactly.
 
 NaN equals NaN and -0.0 equals 0.0, as PostgreSQL has it; 1.50 and 1.5 are one number.
 """
@@ -17,12 +17,20 @@ Row = tuple[Any, ...]
 def same_rows(one: Sequence[Row], two: Sequence[Row], *, ordered: bool) -> bool:
     if len(one) != len(two):
         return False
-    if not ordered:
-        one, two = sorted(one, key=_row_key), sorted(two, key=_row_key)
-    return all(
-        len(left) == len(right) and all(same_value(a, b) for a, b in zip(left, right, strict=True))
-        for left, right in zip(one, two, strict=True)
-    )
+    if ordered:
+        return all(same_value(left, right) for left, right in zip(one, two, strict=True))
+    return _pair_up(sorted(one, key=_key), sorted(two, key=_key))
+
+
+def _pair_up(one: list[Row], two: list[Row]) -> bool:
+    """Whether each row has a partner of its own. Floats that differ in their last bits may have sorted the two
+    sides differently, so the partner is searched for; it is nearly always the first one."""
+    for row in one:
+        partner = next((place for place, other in enumerate(two) if same_value(row, other)), None)
+        if partner is None:
+            return False
+        del two[partner]
+    return True
 
 
 def same_value(a: Any, b: Any) -> bool:
@@ -48,19 +56,15 @@ def _same_number(a: int | float | Decimal, b: int | float | Decimal) -> bool:
     return x == y or math.isclose(x, y, rel_tol=1e-12, abs_tol=1e-13)
 
 
-def _row_key(row: Row) -> tuple[Any, ...]:
-    return tuple(_key(value) for value in row)
-
-
 def _key(value: Any) -> tuple[Any, ...]:
+    """Sorts values of all kinds, each kind by itself."""
     match value:
         case None:
             return (0,)
         case bool():
             return (1, value)
         case int() | float() | Decimal():
-            number = float(value)
-            return (2, 1, 0.0) if math.isnan(number) else (2, 0, float(f"{number:.9g}") + 0.0)
+            return (2, 1, 0) if math.isnan(value) else (2, 0, value)
         case dt.datetime():
             return (4, value.astimezone(dt.timezone.utc).isoformat() if value.tzinfo else value.isoformat())
         case list() | tuple():
