@@ -141,6 +141,7 @@ class Journal:
             files.make_folder(folder)
             self._recover(is_committed)
             self._active, self._file = self._start_segment()
+            self._remove_empty()
 
     # --- inserting -------------------------------------------------------------------------------
 
@@ -440,7 +441,9 @@ class Journal:
                 self._recount(record)
             if segment.records:
                 segment.bytes = sum(record.bytes for record in segment.records)
-        self._remove_empty(found)
+        if found:
+            # The next file begins here, and will say so when the log is opened again.
+            found[-1].last_scn = self.last_scn
         self.closed.extend(found)
         self._reserved = max(self._reserved, self.last_scn)
 
@@ -489,10 +492,10 @@ class Journal:
         finally:
             file.close()
 
-    def _remove_empty(self, found: list[Segment]) -> None:
-        """Files at the beginning in which nothing counts."""
-        while found and not found[0].records:
-            self._files.remove(found.pop(0).path)
+    def _remove_empty(self) -> None:
+        """Files at the beginning in which nothing counts. Where the streams stand is in the newest file by now."""
+        while self.closed and not self.closed[0].records:
+            self._files.remove(self.closed.popleft().path)
 
 
 class Turn:
