@@ -355,13 +355,14 @@ class Journal:
         """The records of a closed file with their rows; those of transactions that were not committed left out."""
         with disk_errors("the log could not be read"):
             data = self._files.read(segment.path)
-        counted = {(record.stream_id, record.first_position) for record in segment.records}
+        # By their SCN: the positions of a commit that failed are given again.
+        counted = {(record.stream_id, record.first_scn) for record in segment.records}
         found: list[RowsRecord] = []
         for each in read_frames(data[: segment.size], segment.path, is_last=False):
             found += [
                 record
                 for record in decode(each.body)
-                if isinstance(record, RowsRecord) and (record.stream_id, record.first_position) in counted
+                if isinstance(record, RowsRecord) and (record.stream_id, record.first_scn) in counted
             ]
         return found
 
