@@ -469,7 +469,7 @@ class Journal:
     def _see(self, segment: Segment, record: Record, verdicts: dict[int, bool]) -> None:
         match record:
             case StandingRecord(scn=scn, streams=streams):
-                self._standing |= {standing.stream_id: standing for standing in streams}
+                self._standing = {standing.stream_id: standing for standing in streams}
                 segment.last_scn = max(segment.last_scn, scn)
             case VerdictRecord(scn=scn, committed=committed):
                 verdicts[scn] = committed
