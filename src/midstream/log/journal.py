@@ -293,7 +293,7 @@ class Journal:
             self._file.truncate(self._active.size)
             self._file.sync()
         except BaseException:  # noqa: BLE001
-            self._broken = failure if isinstance(failure, Exception) else StorageError("the log was interrupted")
+            self._broken = _as_exception(failure)
 
     def _check_sound(self) -> None:
         if self._broken is not None:
@@ -312,13 +312,22 @@ class Journal:
             file.write(data)
             file.sync()
             self._files.sync_folder(self._folder)
-        except BaseException:
+        except BaseException as failure:
             file.close()
-            self._files.remove(segment.path)
+            self._unmake(segment.path, failure)
             raise
         segment.frames, segment.size = 1, len(data)
         self._next_number = number + 1
         return segment, file
+
+    def _unmake(self, path: str, failure: BaseException) -> None:
+        """A file that did not become the newest is not there after a crash either: it would seem to follow rows that
+        came after it."""
+        try:
+            self._files.remove(path)
+            self._files.sync_folder(self._folder)
+        except BaseException:  # noqa: BLE001
+            self._broken = _as_exception(failure)
 
     # --- closing and cutting ---------------------------------------------------------------------
 
@@ -551,6 +560,10 @@ def _counts(record: DataRecord, verdicts: Mapping[int, bool], is_committed: Call
         return True
     verdict = verdicts.get(record.last_scn)
     return is_committed(record.last_scn) if verdict is None else verdict
+
+
+def _as_exception(failure: BaseException) -> Exception:
+    return failure if isinstance(failure, Exception) else StorageError("the log was interrupted")
 
 
 def _without_rows(record: DataRecord) -> DataRecord:
