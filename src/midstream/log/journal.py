@@ -132,6 +132,8 @@ class Journal:
         self._standing: dict[int, Standing] = {}
         self._wanted: set[int] = set()
         self._broken: Exception | None = None
+        self._verdicts: list[VerdictRecord] = []
+        """To be written with the next frame: of the newest commit, the catalog knows it too."""
         self.last_scn = known_scn
         self._reserved = known_scn
         self._next_number = 1
@@ -163,6 +165,7 @@ class Journal:
         with self._turn:
             self._flush()
             self._check_sound()
+            self._write()
             turn = Turn(self, self.last_scn + 1)
             try:
                 yield turn
@@ -188,7 +191,8 @@ class Journal:
                 self._add(draft, waiting.insert)
             self._close_runs(draft)
             self._reserve(draft.scn)
-            self._write(draft.records)
+            if draft.records:
+                self._write(draft.records)
             self._accept(draft)
         except BaseException as failure:
             error = failure if isinstance(failure, Error) else StorageError("the log failed", detail=repr(failure))
@@ -271,7 +275,10 @@ class Journal:
 
     # --- the file --------------------------------------------------------------------------------
 
-    def _write(self, records: Sequence[Record], *, sync: bool = True) -> None:
+    def _write(self, records: Sequence[Record] = ()) -> None:
+        """One frame, after the verdicts that the log does not know yet. Each is synced before the next is written, so
+        that what was on the disk once has nothing torn before it."""
+        records = [*self._verdicts, *records]
         if not records:
             return
         segment = self._active
@@ -279,11 +286,11 @@ class Journal:
         with disk_errors("the rows could not be written to the log"):
             try:
                 self._file.write(data)
-                if sync:
-                    self._file.sync()
+                self._file.sync()
             except BaseException as failure:
                 self._take_back(failure)
                 raise
+        self._verdicts.clear()
         segment.frames += 1
         segment.size += len(data)
 
@@ -338,8 +345,8 @@ class Journal:
             if not self._active.records:
                 return
             self._check_sound()
+            self._write()
             with disk_errors("a new file of the log could not be made"):
-                self._file.sync()
                 segment, file = self._start_segment()
             self._file.close()
             self._active.last_scn = self.last_scn
@@ -525,7 +532,8 @@ class Turn:
         journal._add(draft, insert)
         journal._close_runs(draft)
         draft.records = [replace(record, prepared=True) for record in draft.records]
-        journal._write(draft.records)
+        if draft.records:
+            journal._write(draft.records)
         self._draft = draft
 
     def commit(self) -> None:
@@ -547,12 +555,8 @@ class Turn:
             self._say(committed=False)
 
     def _say(self, *, committed: bool) -> None:
-        """Without a sync: the catalog knows it too, for long enough."""
         if self._draft is not None and self._draft.records:
-            try:
-                self._journal._write([VerdictRecord(self.scn, committed)], sync=False)
-            except Error as failure:
-                self._journal._broken = failure
+            self._journal._verdicts.append(VerdictRecord(self.scn, committed))
 
 
 def _counts(record: DataRecord, verdicts: Mapping[int, bool], is_committed: Callable[[int], bool]) -> bool:
