@@ -21,12 +21,12 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
-from midstream.errors import Error, StorageError, TransactionConflict
+from midstream.errors import Closed, Error, StorageError, TransactionConflict
 from midstream.log.files import FileSystem, OpenFile, disk_errors
 from midstream.log.frames import frame, read_frames
 from midstream.log.records import (
@@ -132,6 +132,7 @@ class Journal:
         self._standing: dict[int, Standing] = {}
         self._wanted: set[int] = set()
         self._broken: Exception | None = None
+        self._is_closed = False
         self._verdicts: list[VerdictRecord] = []
         """To be written with the next frame: of the newest commit, the catalog knows it too."""
         self.last_scn = known_scn
@@ -303,10 +304,12 @@ class Journal:
             self._broken = _as_exception(failure)
 
     def _check_sound(self) -> None:
+        if self._is_closed:
+            raise Closed("the database is closed", hint="midstream.connect opens it again.")
         if self._broken is not None:
             raise StorageError(
                 "the log cannot be written since an earlier write failed",
-                detail=str(self._broken),
+                detail=self._broken.message if isinstance(self._broken, Error) else str(self._broken),
                 hint="Close the database and open it again; what was acknowledged is safe.",
             )
 
@@ -384,12 +387,15 @@ class Journal:
 
     def close(self) -> None:
         with self._turn:
+            if self._is_closed:
+                return
             self._flush()
             if self._broken is None:
-                with disk_errors("the log could not be closed"):
+                # On a full disk only the count of rows that nobody reads is lost.
+                with suppress(Error):
                     self._write([StandingRecord(self.last_scn, tuple(self._standing.values()))])
-                self._reserve_scns(self.last_scn)
-            self._broken = self._broken or StorageError("the database is closed")
+                    self._reserve_scns(self.last_scn)
+            self._is_closed = True
             self._file.close()
 
     # --- streams ---------------------------------------------------------------------------------
