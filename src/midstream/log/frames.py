@@ -45,15 +45,19 @@ def read_frames(data: bytes, name: str, *, is_last: bool) -> Iterator[Frame]:
         found = _frame_at(data, place, number, mark)
         if found is None:
             if not is_last or _later_frame(data, place, number, mark):
-                raise StorageError(
-                    f"the log is damaged: {name} at byte {place:,}",
-                    detail="Rows that were acknowledged cannot be read back; nothing was changed.",
-                    hint="Restore the database's folder from a copy.",
-                    sqlstate="XX001",
-                )
+                raise damage(name, place)
             return
         yield found
         place, number, mark = found.end, number + 1, found.mark
+
+
+def damage(name: str, place: int) -> StorageError:
+    return StorageError(
+        f"the log is damaged: {name} at byte {place:,}",
+        detail="Rows that were acknowledged cannot be read back; nothing was changed.",
+        hint="Restore the database's folder from a copy.",
+        sqlstate="XX001",
+    )
 
 
 def _frame_at(data: bytes, place: int, number: int | None, mark: int | None) -> Frame | None:

@@ -28,7 +28,7 @@ import pyarrow as pa
 
 from midstream.errors import Closed, Error, StorageError, TransactionConflict
 from midstream.log.files import FileSystem, OpenFile, disk_errors
-from midstream.log.frames import frame, read_frames
+from midstream.log.frames import damage, frame, read_frames
 from midstream.log.records import (
     BulkFile,
     FilesRecord,
@@ -448,6 +448,8 @@ class Journal:
                 hint="Restore the database's folder from a copy.",
                 sqlstate="XX001",
             )
+        if len(numbers) == 1 and numbers[0] > 1:
+            self._check_begun(names[0])
         verdicts: dict[int, bool] = {}
         found: list[Segment] = []
         for name in names:
@@ -469,6 +471,12 @@ class Journal:
             found[-1].last_scn = self.last_scn
         self.closed.extend(found)
         self._reserved = max(self._reserved, self.last_scn)
+
+    def _check_begun(self, name: str) -> None:
+        """Older files go when there is a newer one: the only one that is left was not just being made."""
+        path = f"{self._folder}/{name}"
+        if not any(read_frames(self._files.read(path), path, is_last=True)):
+            raise damage(path, 0)
 
     def _read_segment(self, name: str, verdicts: dict[int, bool], *, is_last: bool) -> tuple[Segment, int]:
         """A file of the log, and the SCN at which it was begun."""
