@@ -148,14 +148,15 @@ class Sealer:
     def _written(self, path: str, records: Sequence[RowsRecord], schema: pa.Schema) -> BatchFile:
         table = pa.Table.from_batches([rows_of(record, schema) for record in records], schema)
         scns = pa.chunked_array([pa.repeat(scn, rows) for record in records for scn, rows in record.inserts])
-        first = records[0].first_position
+        places = [pa.arange(record.first_position, record.first_position + record.rows) for record in records]
         table = table.append_column(SCN, scns.cast(pa.int64()).combine_chunks())
-        table = table.append_column(POSITION, pa.arange(first, first + table.num_rows))
+        table = table.append_column(POSITION, pa.chunked_array(places).combine_chunks())
         times = pa.chunked_array([pa.repeat(int(record.at * 1e6), record.rows) for record in records])
         table = table.append_column(ARRIVED, times.combine_chunks().cast(pa.int64()).cast(pa.timestamp("us")))
         with disk_errors("a batch could not be written"):
             self._files.make_folder(path.rpartition("/")[0])
-            return BatchFile(path, table.num_rows, write_parquet(self._files, path, table), first)
+            size = write_parquet(self._files, path, table)
+            return BatchFile(path, table.num_rows, size, records[0].first_position)
 
 
 def write_parquet(files: FileSystem, path: str, table: pa.Table, *, sync: bool = False) -> int:
