@@ -47,7 +47,9 @@ class FileSystem(Protocol):
         """Removes a file or a whole folder, if it is there."""
         ...
 
-    def make_folder(self, path: str) -> None: ...
+    def make_folder(self, path: str) -> None:
+        """Returns when a folder is there, with those above it, on the disk."""
+        ...
 
     def sync_folder(self, path: str) -> None:
         """Returns when the names in a folder are on the disk."""
@@ -108,7 +110,11 @@ class LocalFiles:
             os.rmdir(path)
 
     def make_folder(self, path: str) -> None:
-        os.makedirs(path, exist_ok=True)
+        if not os.path.isdir(path):
+            above = os.path.dirname(path) or "."
+            self.make_folder(above)
+            os.makedirs(path, exist_ok=True)
+            self.sync_folder(above)
 
     def sync_folder(self, path: str) -> None:
         self._sync(path, os.O_RDONLY | os.O_DIRECTORY)
