@@ -97,6 +97,7 @@ class Database:
                 return
             self._closed = True
         self._session.close()
+        self._store.is_closed = True
         self._housekeeper.close()
         self._store.streams.close()
         self._engine.close()

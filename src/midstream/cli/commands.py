@@ -60,11 +60,12 @@ def run_command(dialogue: Dialogue, text: str) -> None:
 
 
 def describe(dialogue: Dialogue, name: str) -> None:
-    """\\d [NAME]      the tables and views, or the columns of one"""
+    """\\d [NAME]      the tables, streams and views, or the columns of one"""
     if name:
         dialogue.run(f"DESCRIBE {name}")
     else:
         dialogue.run("SHOW TABLES")
+        dialogue.run("SHOW STREAMS")
         dialogue.run("SHOW VIEWS")
 
 

@@ -55,7 +55,8 @@ class Names:
         return self._words
 
     def _read(self) -> set[str]:
-        relations = self._first_column("SHOW TABLES") + self._first_column("SHOW VIEWS")
+        kinds = ("TABLES", "STREAMS", "VIEWS")
+        relations = [name for kind in kinds for name in self._first_column(f"SHOW {kind}")]
         columns = [column for name in relations for column in self._first_column(f"DESCRIBE {_quoted(name)}")]
         return {*relations, *columns}
 

@@ -40,6 +40,28 @@ def locate_fault(input: FileInput, columns: Sequence[Column], *, relation: str) 
     return None
 
 
+def place_of_row(input: FileInput, number: int) -> str:
+    """The file and line of a row, counted from 1 over all files in their order; of Parquet, file and row."""
+    for file in input.files:
+        if input.format == "parquet":
+            rows = sum(file.row_groups)
+            if number <= rows:
+                return f"{file.path}, row {number}"
+            number -= rows
+            continue
+        names = [column.name for column in file.columns]
+        lines = (
+            (line for line, _ in records(file.path, input.rules, names))
+            if input.format == "csv"
+            else (line for line, _ in documents(file.path))
+        )
+        for line in lines:
+            number -= 1
+            if number == 0:
+                return f"{file.path}, line {line}"
+    return input.files[-1].path
+
+
 def _at(error: Error, place: str) -> Error:
     """The same error, as one of a file, with the place first in its DETAIL."""
     detail = place if error.detail is None else f"{place}. {error.detail}"

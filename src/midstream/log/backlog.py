@@ -1,7 +1,8 @@
 """The backlog: what has been acknowledged and not yet absorbed, who is behind, and inserts that wait for it.
 
 The backlog of a stream is what its slowest reader still has to absorb. An insert waits while it would grow beyond the
-limit, up to a time; one insert always fits into an empty backlog, however large it is.
+limit, up to a time; one insert always fits into an empty backlog, however large it is. Those who wait are let in by
+turns, so that small inserts do not keep a large one out.
 """
 
 from __future__ import annotations
@@ -25,9 +26,14 @@ class _Pending:
     entries: deque[tuple[int, int, int]] = field(default_factory=deque)
     rows: int = 0
     bytes: int = 0
-    waiting: int = 0
+    waiting: deque[object] = field(default_factory=deque)
+    """The inserts that wait, the first to come first."""
     asked: int = 0
     """Bytes of inserts that were let in and are not yet in the log."""
+
+    def fits(self, size: int, limit: int) -> bool:
+        held = self.bytes + self.asked
+        return held == 0 or held + size <= limit
 
 
 class Backlog:
@@ -49,38 +55,34 @@ class Backlog:
         stopped: threading.Event | None = None,
     ) -> Iterator[None]:
         """Waits until an insert of so many bytes fits; it then counts until it is in the log or has failed."""
-        self._wait(name, stream_id, size, limit, patience, stopped)
+        pending = self._wait(name, stream_id, size, limit, patience, stopped)
         try:
             yield
         finally:
             with self._changed:
-                self._of(stream_id).asked -= size
+                pending.asked -= size
                 self._changed.notify_all()
 
     def _wait(
         self, name: str, stream_id: int, size: int, limit: int, patience: float, stopped: threading.Event | None
-    ) -> None:
-        give_up_at = time.monotonic() + patience
+    ) -> _Pending:
+        give_up_at, ticket = time.monotonic() + patience, object()
         with self._changed:
             pending = self._of(stream_id)
-            if not self._fits(pending, size, limit):
-                pending.waiting += 1
-                try:
-                    while not self._fits(pending, size, limit):
-                        left = give_up_at - time.monotonic()
-                        if left <= 0:
-                            raise _too_far_behind(name, pending, limit, patience)
-                        if stopped is not None and stopped.is_set():
-                            raise Cancelled("the statement was cancelled")
-                        self._changed.wait(min(left, _POLL_SECONDS))
-                finally:
-                    pending.waiting -= 1
+            pending.waiting.append(ticket)
+            try:
+                while pending.waiting[0] is not ticket or not pending.fits(size, limit):
+                    left = give_up_at - time.monotonic()
+                    if left <= 0:
+                        raise _too_far_behind(name, pending, limit, patience)
+                    if stopped is not None and stopped.is_set():
+                        raise Cancelled("the statement was cancelled")
+                    self._changed.wait(min(left, _POLL_SECONDS))
+            finally:
+                pending.waiting.remove(ticket)
+                self._changed.notify_all()
             pending.asked += size
-
-    @staticmethod
-    def _fits(pending: _Pending, size: int, limit: int) -> bool:
-        held = pending.bytes + pending.asked
-        return held == 0 or held + size <= limit
+            return pending
 
     def add(self, stream_id: int, scn: int, rows: int, size: int) -> None:
         with self._changed:
@@ -100,15 +102,19 @@ class Backlog:
             self._changed.notify_all()
 
     def forget(self, stream_id: int) -> None:
+        """A stream is gone: whoever waits for it goes on, and is told so by the log."""
         with self._changed:
-            self._streams.pop(stream_id, None)
+            pending = self._streams.pop(stream_id, None)
+            if pending is not None:
+                pending.rows = pending.bytes = 0
+                pending.entries.clear()
             self._changed.notify_all()
 
     def standing(self, stream_id: int) -> tuple[int, int, int]:
         """Rows and bytes that are not absorbed, and inserts that wait."""
         with self._changed:
             pending = self._of(stream_id)
-            return pending.rows, pending.bytes, pending.waiting
+            return pending.rows, pending.bytes, len(pending.waiting)
 
     def has_upto(self, stream_id: int, scn: int) -> bool:
         """Whether anything up to an SCN is still to be absorbed by somebody."""

@@ -29,7 +29,7 @@ def explain_query(
 
 
 def _scan_line(scan: Scan, inputs: Mapping[str, object]) -> str:
-    what = "table" if scan.source == "table" else "change log of table"
+    what = {"table": "table", "changes": "change log of table", "history": "stream"}[scan.source]
     at = "" if scan.as_of is None else f" at SCN {scan.as_of}"
     parts = [part for name, part in inputs.items() if name == scan.name or name.startswith(f"{scan.name}_")]
     amounts = [_rows(parts), _bytes(parts)] if parts else []

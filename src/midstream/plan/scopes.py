@@ -213,6 +213,6 @@ def _similar_columns(name: str, scope: Scope) -> str | None:
 
 def did_you_mean(name: str, known: Iterable[str]) -> str | None:
     """A hint with the name that was probably meant."""
-    spellings = {spelling.lower(): spelling for spelling in known}
+    spellings = {spelling.lower(): spelling for spelling in known if spelling != name}
     close = get_close_matches(name.lower(), spellings, n=1, cutoff=0.6)
     return f'Did you mean "{spellings[close[0]]}"?' if close else None

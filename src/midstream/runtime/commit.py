@@ -37,6 +37,7 @@ from midstream.runtime.constraints.increasing import encode_maximum
 from midstream.runtime.history import HISTORY
 from midstream.runtime.rows import physical_schema
 from midstream.runtime.store import Store
+from midstream.runtime.streams import StreamRows
 from midstream.runtime.transaction import TableChanges, Transaction
 from midstream.storage.delta import ACTION, Commit, DataFile
 from midstream.types import TEXT
@@ -62,9 +63,9 @@ def commit(transaction: Transaction, settings: Mapping[str, object], cancellatio
     limit, patience = cast(int, settings["max_backlog"]), cast(float, settings["insert_timeout"])
     with streams.admitted(inserts, limit, patience, cancellation) as insert:
         if not (changes or transaction.defined or transaction.dropped):
-            scn = streams.append(insert)
+            scn = streams.append(inserts, insert)
         else:
-            scn = _commit_tables(transaction, changes, insert)
+            scn = _commit_tables(transaction, changes, inserts, insert)
         transaction.is_committed = True
     for relation in transaction.dropped.values():
         if isinstance(relation, Stream):
@@ -72,13 +73,15 @@ def commit(transaction: Transaction, settings: Mapping[str, object], cancellatio
     return scn
 
 
-def _commit_tables(transaction: Transaction, changes: list[TableChanges], insert: Insert) -> int:
+def _commit_tables(
+    transaction: Transaction, changes: list[TableChanges], inserts: Sequence[StreamRows], insert: Insert
+) -> int:
     store = transaction.store
     with store.commit_lock:
         latest = store.catalog.state
         if latest.relations is not transaction.base.relations or latest.versions is not transaction.base.versions:
             _check_conflicts(transaction, changes, latest)
-        for rows in transaction.streamed.values():
+        for rows in inserts:
             if transaction.rebased(latest).relations.get(rows.stream.name) != rows.stream:
                 raise _conflict(f'stream "{rows.stream.name}" was dropped by a concurrent transaction')
         written = _write_all(store, changes, latest)

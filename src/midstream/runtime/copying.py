@@ -12,14 +12,23 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
-from midstream.errors import BadFile, DataError, Error, InternalError, InvalidParameter
+from midstream.errors import (
+    BadFile,
+    CheckViolation,
+    DataError,
+    Error,
+    InternalError,
+    InvalidParameter,
+    NotNullViolation,
+)
 from midstream.ingest.export import export, write_csv
 from midstream.ingest.files import FileInput, csv_rules, first_rows, open_files, select_for, split
-from midstream.ingest.locate import locate_fault
+from midstream.ingest.locate import locate_fault, place_of_row
 from midstream.maintenance.engine import Answer, Files, Piece
 from midstream.plan import bind_default
 from midstream.relations.schema import RowHolder
 from midstream.relations.table import ROW_ID, Column, Table
+from midstream.runtime.constraints.single_rows import row_faults
 from midstream.runtime.writing import Writer
 from midstream.sql import parse_query
 from midstream.sql.statements import Copy, Sql
@@ -61,6 +70,8 @@ def _run(writer: Writer, table: RowHolder, input: FileInput, pieces: Sequence[Fi
         return writer.write_pieces("duckdb", work, table)
     except (DataError, InternalError) as error:
         raise _located(input, table, error) from None
+    except (CheckViolation, NotNullViolation) as error:
+        raise _at_its_row(writer, input, table, pieces, texts, error) from None
 
 
 def _numbered(writer: Writer, table: Table, pieces: Sequence[Files], texts: Sequence[str]) -> list[str]:
@@ -85,6 +96,26 @@ def _located(input: FileInput, table: RowHolder, error: Error) -> Error:
     if found is None and isinstance(error, InternalError) and "Malformed JSON" in (error.detail or ""):
         return BadFile("a file is no valid JSON", detail=(error.detail or "").splitlines()[0])
     return found or error
+
+
+def _at_its_row(
+    writer: Writer, input: FileInput, table: RowHolder, pieces: Sequence[Files], texts: Sequence[str], error: Error
+) -> Error:
+    """The same violation, with the file and line of the first row that is at fault."""
+    conditions = " OR ".join(row_faults(table, writer.context))
+    counted = 0
+    for piece, text in zip(pieces, texts, strict=True):
+        numbered = f"SELECT row_number() OVER () AS number, * FROM ({text})"
+        first = f"SELECT min(number) AS first FROM ({numbered}) AS output WHERE {conditions}"
+        queries = [Piece(first, {"file": piece}), Piece(f"SELECT count(*) AS n FROM ({text})", {"file": piece})]
+        found, rows = (answer.table for answer in writer.transaction.store.engine.run("duckdb", queries))
+        assert found is not None and rows is not None
+        number = found.column(0)[0].as_py()
+        if number is not None:
+            error.detail = f"{place_of_row(input, counted + number)}. {error.detail or ''}".strip()
+            return error
+        counted += rows.column(0)[0].as_py()
+    return error
 
 
 def copy_frame(writer: Writer, table: RowHolder, frame: object) -> int:

@@ -30,6 +30,7 @@ class HistoryReader:
     store: Store
     stream: Stream
     entry: ReaderEntry
+    stores_rows: bool = True
 
     def pieces(self, batches: Sequence[Batch]) -> Sequence[Piece]:
         output = WriteParquet(str(self.store.folder(self.stream.id).path), stored_columns(self.stream))
@@ -46,10 +47,9 @@ class HistoryReader:
             for answer in answers
             for file in answer.files
         ]
-        with self.store.commit_lock:
-            # An attempt that was not recorded has left a version that does not count.
-            folder.take_back(self.store.catalog.state.versions[self.stream.id])
-            commit = folder.append_files(files)
+        # An attempt that was not recorded has left a version that does not count.
+        folder.take_back(self.store.catalog.state.versions[self.stream.id])
+        commit = folder.append_files(files)
         return Absorbed(state, (self.stream.id, commit.version))
 
 
@@ -60,7 +60,24 @@ def part_of(stream: Stream) -> str:
     return f"CAST(floor(epoch_us({moment}) / {stream.history.part_seconds * 1_000_000}) AS BIGINT)"
 
 
-def oldest_part(stream: Stream) -> int:
-    """The first part that is still to be kept."""
-    assert stream.history is not None
-    return int((time.time() - stream.history.retain_seconds) // stream.history.part_seconds)
+def forget_parts(store: Store, stream: Stream) -> bool:
+    """Removes the parts that lie wholly before what is to be kept, once whole files can go; whether any did.
+
+    Time is the stream's own: its newest timestamp, or the clock where it has none."""
+    history = stream.history
+    state = store.catalog.state
+    if history is None or stream.id not in state.versions:
+        return False
+    parts = [
+        file.ranges[PART] for file in store.folder(stream.id).files(state.versions[stream.id]) if PART in file.ranges
+    ]
+    if not parts:
+        return False
+    newest = max(last for _, last in parts) * history.part_seconds if stream.timestamp else time.time()
+    oldest = int((newest - history.retain_seconds) // history.part_seconds)
+    if all(last >= oldest for _, last in parts):
+        return False
+    commit = store.folder(stream.id).delete(f"{PART} < {oldest}")
+    if commit is not None:
+        store.catalog.publish_version(stream.id, commit.version, commit.removed)
+    return commit is not None

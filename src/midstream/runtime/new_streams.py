@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import cast
 
-from midstream.errors import InvalidDefinition, InvalidParameter, UndefinedName, Unsupported
+from midstream.errors import Error, InvalidDefinition, InvalidParameter, UndefinedName, Unsupported
 from midstream.plan import BindContext, bind_default
 from midstream.relations.stream import History, Stream
 from midstream.relations.table import Column
@@ -15,6 +15,7 @@ from midstream.runtime.definitions import check_columns, check_name, define_chec
 from midstream.runtime.settings import read_duration
 from midstream.runtime.transaction import Transaction
 from midstream.runtime.writing import Writer
+from midstream.sql.mentions import place_of_name
 from midstream.sql.statements import Check, Constraint, CreateStream, Increasing, PrimaryKey, References, Unique
 from midstream.types import DATE, TIMESTAMP, TIMESTAMPTZ
 
@@ -38,7 +39,7 @@ def define_stream(transaction: Transaction, statement: CreateStream, context: Bi
     check_name(statement.name)
     columns = tuple(define_column(column, number) for number, column in enumerate(statement.columns, 1))
     check_columns(statement.name, columns, "stream")
-    stream = _with_options(Stream(0, statement.name, columns), statement.options)
+    stream = _defined(Stream(0, statement.name, columns), statement)
     for constraint in statement.constraints:
         if not isinstance(constraint, Check):
             raise _refused(statement, constraint)
@@ -47,6 +48,17 @@ def define_stream(transaction: Transaction, statement: CreateStream, context: Bi
         if column.default is not None:
             bind_default(column, context)
     return replace(stream, id=transaction.store.catalog.new_id())
+
+
+def _defined(stream: Stream, statement: CreateStream) -> Stream:
+    try:
+        return _with_options(stream, statement.options)
+    except Error as error:
+        named = next(
+            (name for name in statement.options if f'"{name}"' in error.message or name in error.message), None
+        )
+        error.position = place_of_name(statement, named, after="with") if named else statement.start
+        raise
 
 
 def _refused(statement: CreateStream, constraint: Constraint) -> InvalidDefinition:

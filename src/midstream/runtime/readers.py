@@ -33,6 +33,11 @@ class Absorbed:
 
 
 class Reader(Protocol):
+    @property
+    def stores_rows(self) -> bool:
+        """Whether it keeps rows in a Delta table, whose commits take turns with all others."""
+        ...
+
     def pieces(self, batches: Sequence[Batch]) -> Sequence[Piece]:
         """What to compute: each of the batches is a share of the rows for one task."""
         ...

@@ -116,8 +116,9 @@ def _add_history(store: Store, state: CatalogState, stream: Stream, scan: Scan, 
     history = store.streams.reader_of(stream.id, HISTORY)
     if history is not None:
         store.streams.wait(history.id, upto)
+    newest = store.catalog.state if stream.id in store.catalog.state.versions else state
     sources.inputs[f"{scan.name}_kept"] = table_files(
-        store, store.catalog.state, stream, (SCN, *scan.columns), keep=lambda file: _began_by(file, upto)
+        store, newest, stream, (SCN, *scan.columns), keep=lambda file: _began_by(file, upto)
     )
     sources.view(scan.name, [sources.select(scan.columns, f"{scan.name}_kept", f" WHERE {SCN} <= {upto}")])
 

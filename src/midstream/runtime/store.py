@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 from midstream.maintenance.engine import Engine
 from midstream.relations.catalog import Catalog, CatalogState
 from midstream.relations.schema import RowHolder
+from midstream.relations.table import Table
 from midstream.runtime.rows import physical_schema, stored_columns
 from midstream.storage.delta import DeltaFolder
 
@@ -48,6 +49,7 @@ class Store:
         self.staging_path.mkdir()
         self.catalog = Catalog(path / "catalog.db")
         self.commit_lock = threading.RLock()
+        self.is_closed = False
         self.streams: Streams
         """The streams at work; set by whoever wires the database."""
         self._folders: dict[int, DeltaFolder] = {}
@@ -56,6 +58,7 @@ class Store:
         self._lock = threading.Lock()
 
     def close(self) -> None:
+        self.is_closed = True
         self.catalog.close()
         shutil.rmtree(self.staging_path, ignore_errors=True)
 
@@ -70,7 +73,8 @@ class Store:
     def create_folder(self, table: RowHolder) -> DeltaFolder:
         path = self.tables_path / str(table.id)
         shutil.rmtree(path, ignore_errors=True)
-        folder = DeltaFolder.create(path, physical_schema(stored_columns(table)))
+        schema = physical_schema(stored_columns(table))
+        folder = DeltaFolder.create(path, schema, change_feed=isinstance(table, Table))
         with self._lock:
             self._folders[table.id] = folder
         return folder

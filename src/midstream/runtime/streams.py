@@ -11,14 +11,14 @@ import time
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import uuid4
 
 import pyarrow as pa
 
-from midstream.errors import Cancelled, Error, StorageError, UndefinedName
+from midstream.errors import Cancelled, Closed, Error, StorageError, TransactionConflict, UndefinedName
 from midstream.ingest.arrow_types import arrow_schema
 from midstream.log.backlog import Backlog
 from midstream.log.batches import Batch, BatchFile, Sealed, Sealer, shares, write_parquet
@@ -287,10 +287,13 @@ class Streams:
                     self.files.sync_file(f"{self.path}/{rows.stream.id}/{file.path}")
                 self.files.sync_folder(f"{self.path}/{rows.stream.id}/bulk")
 
-    def append(self, insert: Insert) -> int:
-        for stream_id in insert.streams:
-            if stream_id not in self._feeds:
-                raise UndefinedName("the stream was dropped by a concurrent transaction", sqlstate="40001")
+    def append(self, inserts: Sequence[StreamRows], insert: Insert) -> int:
+        for rows in inserts:
+            if rows.stream.id not in self._feeds:
+                raise TransactionConflict(
+                    f'stream "{rows.stream.name}" was dropped by a concurrent transaction',
+                    hint="Run the transaction again.",
+                )
         return self.journal.append(insert)
 
     def _hurry_if_large(self) -> None:
@@ -320,7 +323,7 @@ class Streams:
             if cancellation is not None and cancellation.requested:
                 raise Cancelled("the statement was cancelled")
             if self._stop.is_set():
-                raise StorageError("the database is closed")
+                raise Closed("the database is closed")
             if time.monotonic() > give_up_at:
                 raise StorageError(f'reader "{entry.name}" did not reach SCN {scn} in {patience:g} s')
 
@@ -445,13 +448,14 @@ class Streams:
         with self._lock:
             if feed.readers.get(standing.entry.id) is not standing:
                 return
-        done = standing.reader.absorb(standing.entry.state, answers)
-        entry = replace(standing.entry, absorbed=batch.upto, state=done.state)
-        with self._lock:
-            if feed.readers.get(entry.id) is standing:
-                self._store.catalog.keep_reader(entry, done.version)
-                standing.entry, standing.failure, standing.failures = entry, None, 0
-                standing.rows += batch.rows
+        with self._store.commit_lock if standing.reader.stores_rows else nullcontext():
+            done = standing.reader.absorb(standing.entry.state, answers)
+            entry = replace(standing.entry, absorbed=batch.upto, state=done.state)
+            with self._lock:
+                if feed.readers.get(entry.id) is standing:
+                    self._store.catalog.keep_reader(entry, done.version)
+                    standing.entry, standing.failure, standing.failures = entry, None, 0
+                    standing.rows += batch.rows
 
     def _note(self, standing: _Standing, failure: Error) -> None:
         with self._progress:

@@ -49,6 +49,8 @@ class Counts:
 
 
 class TallyReader:
+    stores_rows = False
+
     def __init__(self, store: Store, stream: Stream, entry: ReaderEntry) -> None:
         self._stream = stream
 

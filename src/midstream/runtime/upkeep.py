@@ -14,7 +14,10 @@ from pathlib import Path
 
 from midstream.errors import Error
 from midstream.relations.catalog import CatalogState
-from midstream.relations.table import Table
+from midstream.relations.schema import RowHolder, has_folder
+from midstream.relations.stream import Stream
+from midstream.relations.view import View
+from midstream.runtime.history import forget_parts
 from midstream.runtime.store import Store
 
 SMALL_FILE = 16 * 2**20
@@ -28,6 +31,8 @@ class Report:
     """What one round did."""
 
     compacted_tables: int = 0
+    forgotten_parts: int = 0
+    """Streams whose oldest parts went."""
     removed_files: int = 0
     checkpoints: int = 0
 
@@ -36,6 +41,9 @@ def upkeep(store: Store, retain_seconds: float, few_files: int = FEW_FILES) -> R
     """One round over all tables."""
     report = Report()
     for table in _tables(store.catalog.state):
+        if isinstance(table, Stream):
+            with store.commit_lock:
+                report.forgotten_parts += forget_parts(store, table)
         if _compact(store, table, few_files):
             report.compacted_tables += 1
         report.checkpoints += _checkpoint(store, table)
@@ -43,11 +51,13 @@ def upkeep(store: Store, retain_seconds: float, few_files: int = FEW_FILES) -> R
     return report
 
 
-def _tables(state: CatalogState) -> list[Table]:
-    return [relation for relation in state.relations.values() if isinstance(relation, Table)]
+def _tables(state: CatalogState) -> list[RowHolder]:
+    return [
+        relation for relation in state.relations.values() if not isinstance(relation, View) and has_folder(relation)
+    ]
 
 
-def _compact(store: Store, table: Table, few_files: int) -> bool:
+def _compact(store: Store, table: RowHolder, few_files: int) -> bool:
     """The lock is held while it runs, so the work of one round is bounded by the small files alone."""
     with store.commit_lock:
         state = store.catalog.state
@@ -64,7 +74,7 @@ def _compact(store: Store, table: Table, few_files: int) -> bool:
         return True
 
 
-def _checkpoint(store: Store, table: Table) -> int:
+def _checkpoint(store: Store, table: RowHolder) -> int:
     """Delta reads its log from the newest checkpoint on."""
     log = store.folder(table.id).path / "_delta_log"
     with store.commit_lock:

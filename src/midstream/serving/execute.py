@@ -6,8 +6,8 @@ import difflib
 from collections.abc import Sequence
 from typing import cast
 
-from midstream.errors import InvalidQuery, SqlSyntaxError, UndefinedName, Unsupported, WrongObject
-from midstream.plan import BindContext, bind_delete, bind_insert, bind_merge, bind_query, bind_update
+from midstream.errors import Error, InvalidQuery, SqlSyntaxError, UndefinedName, Unsupported, WrongObject
+from midstream.plan import BindContext, BoundQuery, bind_delete, bind_insert, bind_merge, bind_query, bind_update
 from midstream.relations.schema import RowHolder
 from midstream.relations.stream import Stream
 from midstream.relations.table import Column, Table
@@ -129,12 +129,7 @@ def table_to_write(picture: Transaction, name: str, verb: str, statement: Statem
     """A table: a stream takes rows, and nothing else."""
     relation = target_of(picture, name, verb, statement)
     if isinstance(relation, Stream):
-        raise WrongObject(
-            f'cannot {verb} stream "{name}"',
-            detail="A stream is append-only: its rows are read as they come and are not there to be changed.",
-            hint="INSERT, COPY and db.insert add rows. For rows that change, use a table.",
-            position=place_of_name(statement, name) if statement is not None else None,
-        )
+        raise showing.append_only(name, verb, statement)
     return relation
 
 
@@ -250,10 +245,20 @@ def copy_from(session: Session, statement: Copy, context: BindContext) -> Result
 def copy_to(session: Session, statement: Copy, context: BindContext) -> Result:
     with session.reading() as picture, session.cancellable() as cancellation:
         schema = StateSchema(session.store.catalog, picture.state)
-        bound = bind_query(copying.query_of(statement), schema, context)
+        bound = _bind_copied(statement, schema, context)
         table = query.run_query(session.store, picture, bound, session.settings, cancellation)
         rows = copying.copy_out(table, [output.type for output in bound.outputs], statement)
     return Result(status=f"COPY {rows}", scn=picture.state.scn)
+
+
+def _bind_copied(statement: Copy, schema: StateSchema, context: BindContext) -> BoundQuery:
+    """What COPY … TO writes; an error about a relation points at its name, not into a query that nobody wrote."""
+    try:
+        return bind_query(copying.query_of(statement), schema, context)
+    except Error as error:
+        if statement.query is None:
+            error.position = place_of_name(statement, str(statement.table))
+        raise
 
 
 # --- defining --------------------------------------------------------------------------------------

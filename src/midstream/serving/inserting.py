@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from midstream.ingest.sources import FileSource, FrameSource, read_source
+from midstream.relations.catalog import CatalogState
 from midstream.runtime import copying
 from midstream.runtime.writing import Writer
 from midstream.serving.execute import target_of
@@ -10,11 +11,19 @@ from midstream.serving.result import Result
 from midstream.serving.session import Session
 
 
+def _known_name(name: str, state: CatalogState) -> str:
+    """A name as it is spelled, as SQL reads it in quotes, or as SQL reads it without."""
+    if name in state.relations:
+        return name
+    quoted = len(name) > 2 and name.startswith('"') and name.endswith('"')
+    return name[1:-1].replace('""', '"') if quoted else name.lower()
+
+
 def insert(session: Session, name: str, data: object) -> Result:
     source = read_source(data)
 
     def work(writer: Writer) -> int:
-        table = target_of(writer.transaction, name.lower(), "insert into")
+        table = target_of(writer.transaction, _known_name(name, writer.transaction.state), "insert into")
         if isinstance(source, FileSource):
             return copying.copy_path(writer, table, str(data), {"format": source.format, **source.options})
         if isinstance(source, FrameSource):

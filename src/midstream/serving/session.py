@@ -237,5 +237,7 @@ class Session:
             )
 
     def _check_open(self) -> None:
+        if self.store.is_closed:
+            raise Closed("the database is closed", hint="midstream.connect opens it again.")
         if self._closed:
             raise Closed("the session is closed", hint="Open another with db.session().")

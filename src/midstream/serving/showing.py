@@ -20,6 +20,7 @@ from midstream.runtime.settings import SETTINGS, read_setting
 from midstream.serving.result import Result, Row
 from midstream.serving.session import Session
 from midstream.sql import parse_query
+from midstream.sql.mentions import place_of_name
 from midstream.sql.statements import (
     CreateTableAs,
     CreateView,
@@ -243,10 +244,19 @@ def _only_select() -> Unsupported:
     return Unsupported("EXPLAIN (ANALYZE) takes a SELECT", hint="EXPLAIN without ANALYZE takes any statement.")
 
 
-def _table(schema: StateSchema, name: str) -> Table:
+def append_only(name: str, verb: str, statement: Statement | None) -> WrongObject:
+    return WrongObject(
+        f'cannot {verb} stream "{name}"',
+        detail="A stream is append-only: its rows are read as they come and are not there to be changed.",
+        hint="INSERT, COPY and db.insert add rows. For rows that change, use a table.",
+        position=place_of_name(statement, name) if statement is not None else None,
+    )
+
+
+def _table(schema: StateSchema, name: str, verb: str, statement: Statement) -> Table:
     table = _target(schema, name)
     if not isinstance(table, Table):
-        raise WrongObject(f'"{name}" is a stream, which is append-only')
+        raise append_only(name, verb, statement)
     return table
 
 
@@ -271,10 +281,10 @@ def _bound(target: Statement, schema: StateSchema, context: BindContext) -> Boun
         case InsertQuery(table=name):
             return bind_insert(target, _target(schema, name), schema, context)
         case Update(table=name):
-            return bind_update(target, _table(schema, name), schema, context)
+            return bind_update(target, _table(schema, name, "update", target), schema, context)
         case Delete(table=name):
-            return bind_delete(target, _table(schema, name), schema, context)
+            return bind_delete(target, _table(schema, name, "delete from", target), schema, context)
         case Merge(table=name):
-            return bind_merge(target, _table(schema, name), schema, context)
+            return bind_merge(target, _table(schema, name, "merge into", target), schema, context)
         case _:
             raise Unsupported("EXPLAIN cannot explain this statement", hint="It takes queries, DML and CREATE VIEW.")

@@ -71,10 +71,11 @@ class DeltaFolder:
         self._files: OrderedDict[int, tuple[DataFile, ...]] = OrderedDict()
 
     @classmethod
-    def create(cls, path: Path, schema: pa.Schema) -> DeltaFolder:
+    def create(cls, path: Path, schema: pa.Schema, *, change_feed: bool = True) -> DeltaFolder:
         folder = cls(path)
+        configuration = {**_CONFIGURATION, "delta.enableChangeDataFeed": str(change_feed).lower()}
         with _errors(path):
-            folder._table = DeltaTable.create(str(path), schema, configuration=dict(_CONFIGURATION))
+            folder._table = DeltaTable.create(str(path), schema, configuration=configuration)
         folder._files[0] = ()
         _sync(path / "_delta_log" / _log_name(0))
         return folder
@@ -157,6 +158,13 @@ class DeltaFolder:
             )
             table.update_incremental()
         return self._committed()
+
+    def delete(self, predicate: str) -> Commit | None:
+        """Removes rows by a condition in Delta's SQL. None: there was none."""
+        before = self.version()
+        with self._committing() as table:
+            table.delete(predicate, post_commithook_properties=_NO_HOOKS)
+        return None if self.version() == before else self._committed()
 
     def compact(self, target_bytes: int) -> Commit | None:
         """Many small files become few; the rows stay. None: there was nothing to do."""

@@ -36,6 +36,13 @@ def row_checks(table: RowHolder, context: BindContext, kernel: Kernel = "duckdb"
     return tuple(found)
 
 
+def row_faults(table: RowHolder, context: BindContext) -> list[str]:
+    """Conditions that hold for rows that NOT NULL or CHECK does not allow, for the DuckDB kernel."""
+    nulls = [f"{quote_name(column.name, 'duckdb')} IS NULL" for column in table.columns if column.not_null]
+    checks = [bind_condition(check.condition, table, context).sql("duckdb") for check in table.checks]
+    return [*nulls, *(f"NOT ({condition})" for condition in checks)]
+
+
 def check_rows(
     store: Store, table: RowHolder, rows: pa.Table, context: BindContext, *, nulls_known: bool = False
 ) -> None:
