@@ -22,7 +22,7 @@ def kernels() -> Iterator[Any]:
     builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
     builder = builder.config("spark.sql.shuffle.partitions", "1").config("spark.driver.memory", "1g")
     spark = builder.getOrCreate()
-    before = {name: spark.conf.get(name, None) for name in (*SPARK_SETTINGS, "spark.sql.optimizer.excludedRules")}
+    before = {name: spark.conf.get(name, None) for name in SPARK_SETTINGS}
     for name, value in SPARK_SETTINGS.items():
         spark.conf.set(name, value)
     yield Kernels(connection, spark)

@@ -21,6 +21,7 @@ from midstream.errors import Error
 from midstream.kernels import Kernel
 from midstream.plan.bound import BoundQuery
 from midstream.plan.context import BindContext
+from midstream.plan.render import SPARK_SETTINGS
 from midstream.plan.statements import bind_query
 from midstream.relations.table import Column, Table
 from midstream.spark.errors import from_duckdb, from_spark
@@ -28,6 +29,7 @@ from midstream.sql import parse
 from midstream.sql.statements import Select
 from midstream.types import Type
 
+EXCLUDED_RULES = "spark.sql.optimizer.excludedRules"
 _ROWS = """SELECT * FROM (VALUES
     (1, 'a', 1, 10::bigint, 1::smallint, 1.50, 1.5::float8, 0.5::real, 'x', true, date '2020-01-01',
      timestamp '2020-01-01 01:00:00', timestamptz '2020-01-01 01:00:00+00'),
@@ -137,9 +139,12 @@ class Kernels:
     def fold_constants(self, folded: bool) -> None:
         """Whether Spark may compute constants while planning. What runs over rows is what must agree, so not
         where examples are nothing but constants; window frames need it."""
-        rules = ("ConstantFolding", "ConvertToLocalRelation")
-        excluded = "" if folded else ",".join(f"org.apache.spark.sql.catalyst.optimizer.{rule}" for rule in rules)
-        self.spark.conf.set("spark.sql.optimizer.excludedRules", excluded)
+        rules = () if folded else ("ConstantFolding", "ConvertToLocalRelation")
+        excluded = [
+            SPARK_SETTINGS[EXCLUDED_RULES],
+            *(f"org.apache.spark.sql.catalyst.optimizer.{rule}" for rule in rules),
+        ]
+        self.spark.conf.set(EXCLUDED_RULES, ",".join(excluded))
 
     def compile_queries(self, compiled: bool) -> None:
         """Whether Spark generates code. An error comes sooner without."""
