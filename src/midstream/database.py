@@ -14,6 +14,7 @@ from typing import Any
 from midstream.errors import Closed, DatabaseInUse, OutOfResources, StorageError
 from midstream.log.files import LocalFiles
 from midstream.maintenance.engine import Progress
+from midstream.runtime.gathering import Gatherer
 from midstream.runtime.history import HISTORY, HistoryReader
 from midstream.runtime.readers import ReaderMaker
 from midstream.runtime.recovery import recover
@@ -52,6 +53,7 @@ class Database:
             self._engine = SparkEngine(self.path / "work", spark=spark, master=master, cores=cores, memory=memory)
             self._store = Store(self.path, self._engine)
             self._store.streams = Streams(self._store, LocalFiles(), READERS)
+            self._store.gatherer = Gatherer(self._store)
             recover(self._store)
             self._store.streams.start()
         except BaseException:

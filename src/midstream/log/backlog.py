@@ -63,6 +63,17 @@ class Backlog:
                 pending.asked -= size
                 self._changed.notify_all()
 
+    def wait_for_room(
+        self, name: str, stream_id: int, *, limit: int, patience: float, stopped: threading.Event | None = None
+    ) -> None:
+        """For an insert of few rows: returns as soon as the backlog is below the limit."""
+        with self._changed:
+            pending = self._of(stream_id)
+            if not pending.waiting and pending.fits(0, limit):
+                return
+        with self.admitted(name, stream_id, 0, limit=limit, patience=patience, stopped=stopped):
+            pass
+
     def _wait(
         self, name: str, stream_id: int, size: int, limit: int, patience: float, stopped: threading.Event | None
     ) -> _Pending:

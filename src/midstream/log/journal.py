@@ -89,7 +89,9 @@ class Segment:
 
 
 @dataclass
-class _Waiting:
+class Waiting:
+    """An insert on its way to the disk."""
+
     insert: Insert
     scn: int = 0
     failure: Exception | None = None
@@ -127,7 +129,7 @@ class Journal:
         self._moved = moved
         self._accepted = accepted
         self._turn = threading.RLock()
-        self._queue: deque[_Waiting] = deque()
+        self._queue: deque[Waiting] = deque()
         self._queue_lock = threading.Lock()
         self._standing: dict[int, Standing] = {}
         self._wanted: set[int] = set()
@@ -150,12 +152,20 @@ class Journal:
 
     def append(self, insert: Insert) -> int:
         """Returns the insert's SCN when its rows are on the disk."""
-        waiting = _Waiting(insert)
+        waiting = Waiting(insert)
+        self.enqueue([waiting])
+        return self.settle(waiting)
+
+    def enqueue(self, inserts: Sequence[Waiting]) -> None:
+        """Gives inserts their place in the order; `settle` waits until they are on the disk."""
         with self._queue_lock:
-            self._queue.append(waiting)
-        with self._turn:
-            if not waiting.done:
-                self._flush()
+            self._queue.extend(inserts)
+
+    def settle(self, waiting: Waiting) -> int:
+        if not waiting.done:
+            with self._turn:
+                if not waiting.done:
+                    self._flush()
         if waiting.failure is not None:
             raise waiting.failure
         return waiting.scn

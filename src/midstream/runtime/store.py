@@ -30,6 +30,7 @@ from midstream.runtime.rows import physical_schema, stored_columns
 from midstream.storage.delta import DeltaFolder
 
 if TYPE_CHECKING:
+    from midstream.runtime.gathering import Gatherer
     from midstream.runtime.streams import Streams
 
 ID_BLOCK = 1 << 36
@@ -51,7 +52,8 @@ class Store:
         self.commit_lock = threading.RLock()
         self.is_closed = False
         self.streams: Streams
-        """The streams at work; set by whoever wires the database."""
+        self.gatherer: Gatherer
+        """Streams at work, and their small inserts; set by whoever wires the database."""
         self._folders: dict[int, DeltaFolder] = {}
         self._next_ids: dict[int, int] = {}
         self._pins: Counter[int] = Counter()

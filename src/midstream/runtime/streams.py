@@ -192,6 +192,9 @@ class Streams:
             self.files.remove(f"{self.path}/{stream.id}")
         self._wake.set()
 
+    def knows(self, stream: Stream) -> bool:
+        return stream.id in self._feeds
+
     def bulk_folder(self, stream: Stream) -> str:
         """Where jobs leave the rows of a stream as Parquet."""
         folder = f"{self.path}/{stream.id}/bulk"

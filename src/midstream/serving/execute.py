@@ -153,6 +153,9 @@ def target_of(picture: Transaction, name: str, verb: str, statement: Statement |
 def write(
     session: Session, statement: InsertValues | InsertQuery | Update | Delete | Merge, context: BindContext
 ) -> Result:
+    if isinstance(statement, InsertValues) and (result := _gathered(session, statement, context)) is not None:
+        return result
+
     def work(writer: Writer) -> int:
         picture = writer.transaction
         schema = StateSchema(session.store.catalog, picture.state)
@@ -190,7 +193,20 @@ def _refuse_own_rows(target: RowHolder, statement: InsertQuery, picture: Transac
         )
 
 
+def _gathered(session: Session, statement: InsertValues, context: BindContext) -> Result | None:
+    stream = session.store.catalog.state.relations.get(statement.table)
+    if not isinstance(stream, Stream) or _has_default(statement.rows):
+        return None
+    return session.gathered(stream, statement.rows, _value_columns(stream, statement), context)
+
+
 def _insert_values(writer: Writer, table: RowHolder, statement: InsertValues) -> int:
+    columns = _value_columns(table, statement)
+    return writer.insert_values(table, columns, _with_defaults(writer, columns, statement.rows))
+
+
+def _value_columns(table: RowHolder, statement: InsertValues) -> list[Column]:
+    """The columns that the rows of VALUES are for."""
     columns = listed_columns(table, statement.columns, statement)
     width = len(statement.rows[0]) if statement.rows else 0
     if not statement.columns:
@@ -201,14 +217,18 @@ def _insert_values(writer: Writer, table: RowHolder, statement: InsertValues) ->
         )
         place = place_of_value(statement, len(columns)) if width > len(columns) else None
         raise SqlSyntaxError(f"INSERT has {more}", position=place)
-    return writer.insert_values(table, columns, _with_defaults(writer, columns, statement.rows))
+    return columns
+
+
+def _has_default(rows: Sequence[Sequence[object]]) -> bool:
+    return any(DEFAULT in row for row in rows)
 
 
 def _with_defaults(
     writer: Writer, columns: Sequence[Column], rows: Sequence[Sequence[object]]
 ) -> Sequence[Sequence[object]]:
     """DEFAULT in a VALUES list, replaced by what it stands for."""
-    if not any(value is DEFAULT for row in rows for value in row):
+    if not _has_default(rows):
         return rows
     defaults = [writer.default_value(column) if column.default is not None else None for column in columns]
     return [

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from midstream.ingest.sources import FileSource, FrameSource, read_source
+from midstream.ingest.sources import FileSource, FrameSource, RowSource, read_source
 from midstream.relations.catalog import CatalogState
+from midstream.relations.stream import Stream
 from midstream.runtime import copying
 from midstream.runtime.writing import Writer
 from midstream.serving.execute import target_of
@@ -21,6 +22,11 @@ def _known_name(name: str, state: CatalogState) -> str:
 
 def insert(session: Session, name: str, data: object) -> Result:
     source = read_source(data)
+    if isinstance(source, RowSource):
+        known = session.store.catalog.state.relations.get(_known_name(name, session.store.catalog.state))
+        columns = None if source.by_name else getattr(known, "columns", ())
+        if isinstance(known, Stream) and (result := session.gathered(known, source.rows, columns)) is not None:
+            return result
 
     def work(writer: Writer) -> int:
         table = target_of(writer.transaction, _known_name(name, writer.transaction.state), "insert into")

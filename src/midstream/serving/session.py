@@ -12,7 +12,7 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timezone
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from midstream.errors import (
     Closed,
@@ -25,6 +25,8 @@ from midstream.errors import (
 )
 from midstream.maintenance.engine import Cancellation
 from midstream.plan import BindContext
+from midstream.relations.stream import Stream
+from midstream.relations.table import Column
 from midstream.runtime.commit import commit
 from midstream.runtime.settings import SETTINGS
 from midstream.runtime.store import Store
@@ -181,6 +183,24 @@ class Session:
             finally:
                 transaction.end()
         raise AssertionError("unreachable")
+
+    def gathered(
+        self, stream: Stream, rows: Sequence[Any], columns: Sequence[Column] | None, context: BindContext | None = None
+    ) -> Result | None:
+        """Few rows for a stream, taken in together with those of other threads; None: not here."""
+        gatherer = self.store.gatherer
+        if self._transaction is not None or not rows or not gatherer.takes(stream, rows):
+            return None
+        for _ in range(ATTEMPTS):
+            try:
+                with self.cancellable() as cancellation:
+                    scn = gatherer.insert(stream, rows, columns, context or self.context(), self.settings, cancellation)
+                return Result(status=f"INSERT 0 {len(rows)}", scn=scn)
+            except TransactionConflict:
+                # Dropped, or made anew: what is there now takes the rows, or says that it does not.
+                if self.store.catalog.state.relations.get(stream.name) != stream:
+                    return None
+        return None
 
     @contextmanager
     def cancellable(self) -> Iterator[Cancellation]:
