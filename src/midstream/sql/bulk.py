@@ -60,7 +60,7 @@ def read_bulk_insert(source: Source, start: int) -> tuple[InsertValues, int] | N
     if after < len(source.text) and source.text[after] != ";":
         return None
     table, *columns = [name for name in names if name is not None]
-    values = tuple([tuple([_value(source, start, text) for text in row]) for row in rows])
+    values = tuple(zip(*[_column(source, start, texts) for texts in zip(*rows, strict=True)], strict=True))
     statement = InsertValues(table, tuple(columns), values, text=source.text[start:end], start=source.position(start))
     return statement, after + 1
 
@@ -89,6 +89,15 @@ def _name(written: str) -> str | None:
         return written[1:-1].replace('""', '"')
     lower = written.lower()
     return None if lower in NO_BARE_NAME else lower
+
+
+def _column(source: Source, start: int, texts: tuple[str, ...]) -> list[object]:
+    """The values of one column. Most columns are of one kind, which is read without a look at each value."""
+    if all(map(str.isdigit, texts)):
+        return list(map(int, texts))
+    if all([text[0] == "'" for text in texts]):
+        return [text[1:-1].replace("''", "'") for text in texts]
+    return [_value(source, start, text) for text in texts]
 
 
 def _value(source: Source, start: int, text: str) -> object:
