@@ -64,7 +64,7 @@ def session(db: Any, kernel: str) -> Iterator[Any]:
 def drop_everything(db: Any) -> None:
     """Leaves no relation behind. The first column of every SHOW is the name."""
     cleaner = db.session()
-    for kind in ("VIEW", "TABLE"):
+    for kind in ("VIEW", "STREAM", "TABLE"):
         for name, *_ in cleaner.sql(f"SHOW {kind}S").fetchall():
             quoted = name.replace('"', '""')
             cleaner.sql(f'DROP {kind} IF EXISTS "{quoted}" CASCADE')
