@@ -23,13 +23,12 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
-import pyarrow as pa
 import pyarrow.parquet as pq
 from report import Finding, Report
 
 import midstream
 from midstream.maintenance.engine import FileColumn, Files, Piece
-from midstream.runtime.tally import TALLY, Counts, tally_query
+from midstream.runtime.tally import ROW_TALLY, Counts, tally_query
 
 EVENTS = """entity_id bigint, duration int, cost double precision, local_cost double precision,
     long_distance_cost double precision, long_distance boolean, local_calls int, week int, ts timestamp"""
@@ -54,7 +53,7 @@ class Bench:
         self.db.sql(f"CREATE STREAM {name} ({columns})")
         streams = self.db._store.streams
         stream = self.db._store.catalog.state.relations[name]
-        return Fed(self.db, name, streams.register(stream, "bench", TALLY, Counts().written()).id)
+        return Fed(self.db, name, streams.register(stream, "bench", ROW_TALLY, Counts().written()).id)
 
 
 @dataclass
@@ -159,7 +158,7 @@ def copy_parquet(bench: Bench) -> Iterator[Finding]:
     groups = pq.read_metadata(path).num_row_groups
     share = -(-groups // engine.cores)
     columns = tuple(FileColumn(column.name, column.type) for column in stream.columns)
-    query = tally_query(stream.column_names, '(SELECT *, 0 AS _position, 0 AS _scn FROM "file")')
+    query = tally_query(stream.column_names, '"file"', placed=False)
     pieces = [
         Piece(query, {"file": Files((path,), columns, row_groups=(tuple(range(at, min(at + share, groups))),))})
         for at in range(0, groups, share)
@@ -189,7 +188,9 @@ def copy_csv(bench: Bench) -> Iterator[Finding]:
         for column in EVENTS.split(",")
     }
     row = ", ".join(types)
-    scan = f"SELECT count(*), sum(CAST(hash({row}) AS HUGEINT)) FROM read_csv('{path}', header = true, columns = {types})"
+    scan = (
+        f"SELECT count(*), sum(CAST(hash({row}) AS HUGEINT)) FROM read_csv('{path}', header = true, columns = {types})"
+    )
     taken = by_turns(bench.runs, ours, lambda: inside.execute(scan).fetchall())
     fed.check(inserted)
     yield Finding("COPY of CSV", *taken, 2.0, "DuckDB's own CSV scan", rows=rows)
@@ -215,9 +216,9 @@ def values(bench: Bench) -> Iterator[Finding]:
 
 def _against_postgres(ours: list[float], rows: int) -> Iterator[Finding]:
     sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-    from postgres import postgres_server
-
     import psycopg
+
+    from postgres import postgres_server
 
     singles = 500
     with postgres_server() as dsn, psycopg.connect(dsn, autocommit=True) as connection:

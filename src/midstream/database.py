@@ -21,7 +21,7 @@ from midstream.runtime.recovery import recover
 from midstream.runtime.settings import SETTINGS, read_setting
 from midstream.runtime.store import Store
 from midstream.runtime.streams import Streams
-from midstream.runtime.tally import TALLY, TallyReader
+from midstream.runtime.tally import ROW_TALLY, TALLY, TallyReader
 from midstream.runtime.upkeep import Housekeeper, Report, upkeep
 from midstream.serving.execute import execute
 from midstream.serving.inserting import insert
@@ -138,7 +138,7 @@ class Database:
             raise Closed("the database is closed", hint="midstream.connect opens it again.")
 
 
-READERS: dict[str, ReaderMaker] = {HISTORY: HistoryReader, TALLY: TallyReader}
+READERS: dict[str, ReaderMaker] = {HISTORY: HistoryReader, TALLY: TallyReader, ROW_TALLY: TallyReader}
 """Who can read a stream."""
 
 

@@ -73,18 +73,34 @@ class WriteParquet:
 
 
 @dataclass(frozen=True)
+class CopyFiles:
+    """Files that a task copies as they are into a folder, and gets to the disk, while its SQL runs."""
+
+    folder: str
+    paths: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Piece:
     """One SQL text and what it reads.
 
     `views` are names defined over the inputs and each other, in order, before the text runs. With
     `output`, the rows go to files; `checks` then run in the same task over the written rows, which they
-    call "output" (and may read the inputs too), and their answers come back beside."""
+    call "output" (and may read the inputs too), and their answers come back beside. `copies` takes part only on the
+    DuckDB kernel, without `output`: the answer then has the copies as its files."""
 
     sql: str
     inputs: Mapping[str, Input] = field(default_factory=dict)
     views: tuple[tuple[str, str], ...] = ()
     output: WriteParquet | None = None
     checks: tuple[tuple[str, str], ...] = ()
+    copies: CopyFiles | None = None
+
+    @property
+    def folder(self) -> str | None:
+        """Where it leaves files."""
+        left = self.output or self.copies
+        return left.folder if left is not None else None
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,9 @@ from midstream.ingest.locate import locate_fault, place_of_row
 from midstream.maintenance.engine import Answer, Files, Piece
 from midstream.plan import bind_default
 from midstream.relations.schema import RowHolder
+from midstream.relations.stream import Stream
 from midstream.relations.table import ROW_ID, Column, Table
+from midstream.runtime.ahead import fits_as_it_is, take_as_they_are
 from midstream.runtime.constraints.single_rows import row_faults
 from midstream.runtime.writing import Writer
 from midstream.sql import parse_query
@@ -51,6 +53,8 @@ def copy_path(
 ) -> int:
     """All files of a path, folder or glob."""
     input = open_files(path, options, table.columns, relation=table.name, listed=listed)
+    if isinstance(table, Stream) and fits_as_it_is(input, table):
+        return take_as_they_are(writer, table, input)
     engine = writer.transaction.store.engine
     pieces = split(input, engine.cores * TASKS_PER_CORE)
     if not pieces:

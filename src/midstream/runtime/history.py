@@ -31,6 +31,11 @@ class HistoryReader:
     stream: Stream
     entry: ReaderEntry
     stores_rows: bool = True
+    needs_places: bool = True
+
+    @property
+    def columns(self) -> frozenset[str]:
+        return frozenset(self.stream.column_names)
 
     def pieces(self, batches: Sequence[Batch]) -> Sequence[Piece]:
         output = WriteParquet(str(self.store.folder(self.stream.id).path), stored_columns(self.stream))

@@ -38,6 +38,16 @@ class Reader(Protocol):
         """Whether it keeps rows in a Delta table, whose commits take turns with all others."""
         ...
 
+    @property
+    def needs_places(self) -> bool:
+        """Whether it asks for SCN, position or arrival of a row, which a row has only once it is in the log."""
+        ...
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """The columns that it reads."""
+        ...
+
     def pieces(self, batches: Sequence[Batch]) -> Sequence[Piece]:
         """What to compute: each of the batches is a share of the rows for one task."""
         ...

@@ -25,7 +25,7 @@ from midstream.log.batches import Batch, BatchFile, Sealed, Sealer, shares, writ
 from midstream.log.files import FileSystem, disk_errors
 from midstream.log.journal import DataRecord, Insert, Journal, Segment, Unkept
 from midstream.log.records import BulkFile, FilesRecord
-from midstream.maintenance.engine import Answer, Cancellation
+from midstream.maintenance.engine import Answer, Cancellation, Piece
 from midstream.relations.catalog import ReaderEntry
 from midstream.relations.stream import Stream
 from midstream.runtime.readers import Reader, ReaderMaker
@@ -61,6 +61,14 @@ class StreamRows:
     @property
     def files(self) -> list[BulkFile]:
         return [item for item in self.items if isinstance(item, BulkFile)]
+
+
+@dataclass(frozen=True)
+class Ahead:
+    """What readers have made of files that have yet to come to their turn, by reader."""
+
+    paths: frozenset[str]
+    answers: Mapping[int, Sequence[Answer]]
 
 
 @dataclass
@@ -124,6 +132,8 @@ class Streams:
         self._cancellation = Cancellation()
         self._thread = threading.Thread(target=self._run, name="midstream-streams", daemon=True)
         self._rates = _Rates()
+        self._ahead: dict[str, Ahead] = {}
+        """By the path of each file of it."""
 
     def start(self) -> None:
         """Takes up what an earlier process left, and begins."""
@@ -246,6 +256,21 @@ class Streams:
             found = [s.entry for s in feed.readers.values() if s.entry.kind == kind] if feed else []
         return found[0] if found else None
 
+    def keeps(self, stream: Stream) -> bool:
+        """Whether the rows of a stream are kept for anybody."""
+        return self.journal.is_wanted(stream.id) or stream.history is not None
+
+    def readers_ahead(self, stream: Stream) -> dict[int, Reader]:
+        """The readers that can make something of rows before these have their place in the stream."""
+        with self._lock:
+            feed = self._feeds.get(stream.id)
+            standings = feed.readers.values() if feed else ()
+            return {s.entry.id: s.reader for s in standings if not s.reader.needs_places}
+
+    def remember(self, ahead: Ahead) -> None:
+        with self._lock:
+            self._ahead |= dict.fromkeys(ahead.paths, ahead)
+
     # --- inserting -------------------------------------------------------------------------------
 
     def prepared(self, stream: Stream, rows: pa.Table) -> Item:
@@ -263,7 +288,11 @@ class Streams:
     def discard(self, rows: StreamRows) -> None:
         """Removes the files of rows that will not be."""
         for file in rows.files:
-            self.files.remove(f"{self.path}/{rows.stream.id}/{file.path}")
+            self._remove(f"{self.path}/{rows.stream.id}/{file.path}")
+
+    def _remove(self, path: str) -> None:
+        self._ahead.pop(path, None)
+        self.files.remove(path)
 
     @contextmanager
     def admitted(
@@ -434,18 +463,31 @@ class Streams:
 
     def _absorb_together(self, feed: _Feed, due: Sequence[_Standing], batch: Batch) -> None:
         started = time.monotonic()
-        parts = shares(batch, self._store.engine.cores, FEW_ROWS)
-        asked = [list(standing.reader.pieces(parts)) for standing in due]
+        known = [self._known(standing, batch) for standing in due]
+        asked = [self._asked(standing, batch, paths) for standing, (_, paths) in zip(due, known, strict=True)]
         answers = self._store.engine.run(
             "duckdb",
             [piece for pieces in asked for piece in pieces],
             label=f'absorb {batch.rows:,} rows of "{feed.stream.name}"',
             cancellation=self._cancellation,
         )
-        for standing, pieces in zip(due, asked, strict=True):
+        for standing, pieces, (made, _) in zip(due, asked, known, strict=True):
             own, answers = answers[: len(pieces)], answers[len(pieces) :]
-            self._record(feed, standing, batch, own)
+            self._record(feed, standing, batch, [*made, *own])
             standing.seconds += time.monotonic() - started
+
+    def _known(self, standing: _Standing, batch: Batch) -> tuple[list[Answer], frozenset[str]]:
+        """What the reader has made ahead of files of the batch, and of which."""
+        with self._lock:
+            found = {id(ahead): ahead for file in batch.files if (ahead := self._ahead.get(file.path)) is not None}
+        own = [ahead for ahead in found.values() if standing.entry.id in ahead.answers]
+        answers = [answer for ahead in own for answer in ahead.answers[standing.entry.id]]
+        return answers, frozenset().union(*(ahead.paths for ahead in own))
+
+    def _asked(self, standing: _Standing, batch: Batch, known: frozenset[str]) -> list[Piece]:
+        left = replace(batch, files=tuple(file for file in batch.files if file.path not in known))
+        parts = shares(left, self._store.engine.cores, FEW_ROWS) if left.files else []
+        return list(standing.reader.pieces(parts)) if parts else []
 
     def _record(self, feed: _Feed, standing: _Standing, batch: Batch, answers: Sequence[Answer]) -> None:
         with self._lock:
@@ -476,7 +518,7 @@ class Streams:
         while feed.sealed and feed.sealed[0][0].last_scn <= absorbed:
             _, files = feed.sealed.popleft()
             for file in files:
-                self.files.remove(file.path)
+                self._remove(file.path)
 
     def _cut(self) -> None:
         def is_needed(segment: Segment) -> bool:

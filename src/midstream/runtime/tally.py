@@ -18,7 +18,8 @@ from midstream.relations.stream import Stream
 from midstream.runtime.readers import BATCH, Absorbed, batch_source
 from midstream.runtime.store import Store
 
-TALLY = "tally"
+TALLY, ROW_TALLY = "tally", "row tally"
+"""The second does not look at places, so it can be computed before a file has its place in the stream."""
 _HASHES = 1 << 64
 
 
@@ -53,10 +54,13 @@ class TallyReader:
 
     def __init__(self, store: Store, stream: Stream, entry: ReaderEntry) -> None:
         self._stream = stream
+        self.needs_places = entry.kind == TALLY
+        self.columns = frozenset(stream.column_names)
 
     def pieces(self, batches: Sequence[Batch]) -> Sequence[Piece]:
-        text = tally_query(self._stream.column_names, BATCH)
-        sources = [batch_source(batch, self._stream, self._stream.column_names, marked=True) for batch in batches]
+        names, placed = self._stream.column_names, self.needs_places
+        text = tally_query(names, BATCH, placed=placed)
+        sources = [batch_source(batch, self._stream, names, marked=placed) for batch in batches]
         return [replace(source, sql=text) for source in sources]
 
     def absorb(self, state: str, answers: Sequence[Answer]) -> Absorbed:
@@ -67,11 +71,11 @@ class TallyReader:
         return Absorbed(counts.written())
 
 
-def tally_query(columns: Iterable[str], source: str) -> str:
-    """The counts of a relation that has the columns of a stream, its positions and its SCNs."""
+def tally_query(columns: Iterable[str], source: str, *, placed: bool = True) -> str:
+    """The counts of a relation that has the columns of a stream and, if `placed`, its positions and its SCNs."""
     row = ", ".join(quote_name(name, "duckdb") for name in columns)
-    sums = [f"coalesce(sum(CAST({value} AS HUGEINT)), 0) % {_HASHES}" for value in (
-        f"hash({row})", f"hash({POSITION}, {row})", f"hash({SCN}, {row})"
-    )]  # fmt: skip
+    hashes = [f"hash({row})"]
+    hashes += [f"hash({POSITION}, {row})", f"hash({SCN}, {row})"] if placed else []
+    sums = [f"coalesce(sum(CAST({value} AS HUGEINT)), 0) % {_HASHES}" for value in hashes]
     listed = ", ".join(f"CAST({text} AS VARCHAR) AS s{number}" for number, text in enumerate(sums))
     return f"SELECT count(*) AS n, {listed} FROM {source}"

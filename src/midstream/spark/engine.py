@@ -256,7 +256,7 @@ def _answer(reply: Reply) -> Answer:
 
 def _remove_outputs(pieces: Sequence[Piece], job: str, keep: set[str] | frozenset[str] = frozenset()) -> None:
     """Files of attempts that do not count."""
-    for folder in {piece.output.folder for piece in pieces if piece.output is not None}:
+    for folder in {piece.folder for piece in pieces if piece.folder is not None}:
         for path in Path(folder).glob(f"{job}-*"):
             if str(path) not in keep:
                 path.unlink(missing_ok=True)

@@ -13,6 +13,7 @@ import base64
 import contextlib
 import os
 import pickle
+import shutil
 import threading
 import traceback
 from collections.abc import Iterator
@@ -23,7 +24,7 @@ import duckdb
 import pyarrow as pa
 
 from midstream.errors import Error, InternalError
-from midstream.maintenance.engine import FileColumn, Files, Piece, Rows, WriteParquet, WrittenFile
+from midstream.maintenance.engine import CopyFiles, FileColumn, Files, Piece, Rows, WriteParquet, WrittenFile
 from midstream.spark import duckdb_connection
 from midstream.spark.duckdb_connection import Limits
 from midstream.spark.duckdb_inputs import (
@@ -35,6 +36,7 @@ from midstream.spark.duckdb_inputs import (
     select_files,
 )
 from midstream.spark.errors import from_task
+from midstream.spark.footers import footer_of
 from midstream.spark.kept_inputs import KeptInputs
 from midstream.spark.plain import plain_table
 from midstream.spark.written import describe
@@ -171,6 +173,10 @@ class _Run:
 
     def reply(self) -> Reply:
         define_inputs(self.connection, self.piece, self.kept)
+        if self.piece.copies is not None:
+            with copied(self.piece.copies, self.name) as copies:
+                table = self._store(self.piece.sql)
+            return Reply(self.attempt, table=table, files=tuple(copies))
         if self.piece.output is None:
             return Reply(self.attempt, table=self._store(self.piece.sql), checks=self._checks())
         files = write_parquet(self.connection, self.piece.sql, self.piece.output, self.name)
@@ -260,6 +266,43 @@ def write_parquet(
         return (file,)
     os.unlink(path)
     return ()
+
+
+@contextlib.contextmanager
+def copied(copies: CopyFiles, name: str) -> Iterator[list[WrittenFile]]:
+    """Copies files in a thread of its own while something else runs; the list is full when both are done."""
+    files: list[WrittenFile] = []
+    failures: list[Exception] = []
+    targets = [os.path.join(copies.folder, f"{name}-{number}.parquet") for number in range(len(copies.paths))]
+
+    def copy() -> None:
+        try:
+            for source, target in zip(copies.paths, targets, strict=True):
+                shutil.copyfile(source, target)
+                descriptor = os.open(target, os.O_RDONLY)
+                try:
+                    os.fsync(descriptor)
+                finally:
+                    os.close(descriptor)
+                files.append(WrittenFile(target, footer_of(target).group_starts[-1], os.path.getsize(target), ""))
+        except Exception as failure:
+            failures.append(failure)
+
+    thread = threading.Thread(target=copy, name="midstream-copy")
+    thread.start()
+    try:
+        yield files
+    except BaseException:
+        thread.join()
+        failures.append(InternalError("the SQL beside a copy failed"))
+        raise
+    finally:
+        thread.join()
+        if failures:
+            for target in targets:
+                Path(target).unlink(missing_ok=True)
+    if failures:
+        raise failures[0]
 
 
 def _stored(source: str, given: str, name: str, type_: Type) -> str:

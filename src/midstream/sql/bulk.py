@@ -95,7 +95,7 @@ def _column(source: Source, start: int, texts: tuple[str, ...]) -> list[object]:
     """The values of one column. Most columns are of one kind, which is read without a look at each value."""
     if all(map(str.isdigit, texts)):
         return list(map(int, texts))
-    if all([text[0] == "'" for text in texts]):
+    if all(text[0] == "'" for text in texts):
         return [text[1:-1].replace("''", "'") for text in texts]
     return [_value(source, start, text) for text in texts]
 

@@ -1,0 +1,124 @@
+"""Files that become batches as they are, computed by their readers in the job that copies them.
+
+A Parquet file whose columns are just the stream's is not rewritten: tasks copy it into the log, byte by byte. The same
+job reads it for those readers that do not care where its rows stand, so it is read once, and a page that cannot be
+read is found before anything is acknowledged. What they made of it waits for the file's turn in the log.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow.parquet as pq
+
+from midstream.errors import BadFile
+from midstream.ingest.arrow_types import arrow_type
+from midstream.ingest.files import FileInput, InputFile
+from midstream.ingest.kernel_parquet import from_parquet
+from midstream.kernels import quote_name
+from midstream.log.batches import Batch, BatchFile, shares
+from midstream.log.journal import Unkept
+from midstream.log.records import BulkFile
+from midstream.maintenance.engine import Answer, CopyFiles, Piece
+from midstream.relations.stream import Stream
+from midstream.runtime.readers import BATCH, Reader, batch_source
+from midstream.runtime.streams import FEW_ROWS, Ahead, Item
+from midstream.runtime.writing import Writer
+
+
+def fits_as_it_is(input: FileInput, stream: Stream) -> bool:
+    """Whether every file can be read later as it is: all columns there with just their types, and nothing to check."""
+    if input.format != "parquet" or stream.checks or any(column.not_null for column in stream.columns):
+        return False
+    return all(_fits(file, stream) for file in input.files)
+
+
+def _fits(file: InputFile, stream: Stream) -> bool:
+    schema = pq.read_schema(file.path)
+    found = {column.name: column for column in file.columns}
+    for column in stream.columns:
+        there = found.get(column.name)
+        if there is None or there.stored_as is not None:
+            return False
+        name = quote_name(column.name, "duckdb")
+        if from_parquet(name, there.type, column.type, column.name) != name:
+            return False
+        if schema.field(column.name).type != arrow_type(column.type):
+            return False
+    return True
+
+
+@dataclass
+class _Job:
+    """The pieces of one job, and whose they are."""
+
+    pieces: list[Piece] = field(default_factory=list)
+    owners: list[object] = field(default_factory=list)
+
+    def add(self, owner: object, pieces: Sequence[Piece]) -> None:
+        self.pieces += pieces
+        self.owners += [owner] * len(pieces)
+
+    def answers_of(self, owner: object, answers: Sequence[Answer]) -> list[Answer]:
+        return [answer for who, answer in zip(self.owners, answers, strict=True) if who == owner]
+
+
+_COPY, _LOOK = "copy", "look"
+
+
+def take_as_they_are(writer: Writer, stream: Stream, input: FileInput) -> int:
+    """The files of a COPY become rows of the stream at the transaction's COMMIT; returns how many."""
+    store = writer.transaction.store
+    readers = store.streams.readers_ahead(stream)
+    before = [_state(file.path) for file in input.files]
+    sources = tuple(
+        BatchFile(file.path, sum(file.row_groups), file.bytes, 0, scn=0) for file in input.files if sum(file.row_groups)
+    )
+    if not sources:
+        return 0
+    kept = store.streams.keeps(stream)
+    job = _planned(writer, stream, sources, readers, kept)
+    answers = store.engine.run("duckdb", job.pieces, label="take files", cancellation=writer.cancellation)
+    copies = [file for answer in job.answers_of(_COPY, answers) for file in answer.files]
+    if [_state(file.path) for file in input.files] != before:
+        for copy in copies:
+            os.unlink(copy.path)
+        raise BadFile("a file was changed while it was read", hint="Run the COPY again when it is written.")
+    rows = sum(source.rows for source in sources)
+    if not kept:
+        writer.transaction.stream(stream, [Unkept(rows, sum(source.bytes for source in sources))])
+        return rows
+    items: list[Item] = [BulkFile(f"bulk/{os.path.basename(c.path)}", c.rows, c.bytes) for c in copies]
+    made = {id: job.answers_of(id, answers) for id in readers}
+    store.streams.remember(Ahead(frozenset(copy.path for copy in copies), made))
+    writer.transaction.stream(stream, items)
+    return rows
+
+
+def _planned(
+    writer: Writer, stream: Stream, sources: tuple[BatchFile, ...], readers: Mapping[int, Reader], kept: bool
+) -> _Job:
+    """Copies first, since they take longest to reach the disk; then what readers make of the files, and a look at
+    the columns that none of them reads."""
+    engine, job = writer.transaction.store.engine, _Job()
+    if kept:
+        folder = writer.transaction.store.streams.bulk_folder(stream)
+        job.add(_COPY, [Piece("SELECT 1 AS one", copies=CopyFiles(folder, (file.path,))) for file in sources])
+    parts = shares(Batch(stream.id, 0, 0, sources), engine.cores, FEW_ROWS)
+    for id, reader in readers.items():
+        job.add(id, list(reader.pieces(parts)))
+    read = frozenset().union(*(reader.columns for reader in readers.values()))
+    unread = [name for name in stream.column_names if name not in read]
+    if unread:
+        looked = ", ".join(f"any_value({quote_name(name, 'duckdb')})" for name in unread)
+        sources_of = [batch_source(part, stream, unread) for part in parts]
+        text = f"SELECT {looked} FROM {BATCH}"
+        job.add(_LOOK, [Piece(text, source.inputs, source.views) for source in sources_of])
+    return job
+
+
+def _state(path: str) -> tuple[int, int, int]:
+    seen = os.stat(path)
+    return seen.st_ino, seen.st_size, seen.st_mtime_ns
