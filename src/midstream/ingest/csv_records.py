@@ -147,12 +147,13 @@ def records(path: str, rules: CsvRules, names: Sequence[str]) -> Iterator[Record
 def check_structure(path: str, rules: CsvRules, names: Sequence[str]) -> None:
     """Refuses a file whose records are not what the kernels would take them for; most files need no look.
 
-    A file without quotes and without empty lines is split the same way by everyone."""
+    A file without quotes, carriage returns and empty lines is split the same way by everyone."""
     data = read_bytes(path)
     record = rules.record(len(names))
     many, one = re.compile(b"(?:" + record + _LINE_END + b"){1,500}"), re.compile(record + _LINE_END_OR_LAST)
     position, end = _start(data), len(data)
-    if data.find(rules.quote.encode()) < 0 and not _has_empty_line(data, len(names)):
+    is_plain = data.find(rules.quote.encode()) < 0 and data.find(b"\r") < 0
+    if is_plain and not _has_empty_line(data, len(names)):
         # The first record is looked at all the same: often it is the whole file that does not fit.
         end = min(end, position + 1)
     while position < end:

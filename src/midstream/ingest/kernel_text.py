@@ -123,6 +123,8 @@ def from_text(text: str, type: Type) -> str:
 
 
 def _plainly(text: str, type: Type, family: str) -> str:
+    if family == "boolean":
+        return f"WHEN {text} IN ('true', 't', '1') THEN true WHEN {text} IN ('false', 'f', '0') THEN false "
     if family not in _PLAIN:
         return ""
     return f"WHEN regexp_full_match({text}, {quoted(_PLAIN[family])}) THEN CAST({text} AS {duckdb_type(type)}) "

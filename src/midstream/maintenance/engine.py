@@ -66,10 +66,12 @@ Input = Files | Rows
 class WriteParquet:
     """Where a piece leaves its rows. `folder` must exist for every worker; the file's name is the engine's.
 
-    `columns` are name and type of each written column: the kernel casts to exactly these."""
+    `columns` are name and type of each written column: the kernel casts to exactly these. What is read once and soon
+    is not compressed."""
 
     folder: str
     columns: tuple[tuple[str, Type], ...]
+    compressed: bool = True
 
 
 @dataclass(frozen=True)

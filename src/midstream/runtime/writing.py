@@ -228,7 +228,7 @@ class Writer:
         store = self.transaction.store
         if isinstance(table, Stream):
             own = tuple((column.name, column.type) for column in table.columns)
-            return WriteParquet(store.streams.bulk_folder(table), own)
+            return WriteParquet(store.streams.bulk_folder(table), own, compressed=False)
         return WriteParquet(str(store.folder(table.id).path), stored_columns(table))
 
     def _run(self, kernel: Kernel, pieces: Sequence[Piece]) -> list[Answer]:

@@ -58,6 +58,9 @@ def _csv_options(given: Mapping[str, object]) -> dict[str, str]:
     }
     if "line_end" in given:
         options["new_line"] = quote_text(_LINE_ENDS[str(given["line_end"])])
+    if given.get("line_end") == "\r\n":
+        # DuckDB 2.0 in strict mode takes two such lines for one; the records of these files were checked before.
+        options["strict_mode"] = "false"
     return options
 
 

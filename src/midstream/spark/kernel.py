@@ -259,7 +259,8 @@ def write_parquet(
     path = os.path.join(output.folder, f"{name}-0.parquet")
     connection.execute(
         f"COPY (SELECT {', '.join(columns)} FROM ({sql})) TO {quote_text(path)} "
-        f"(FORMAT parquet, COMPRESSION snappy, ROW_GROUP_SIZE {ROW_GROUP_ROWS})"
+        f"(FORMAT parquet, COMPRESSION {'snappy' if output.compressed else 'uncompressed'}, "
+        f"ROW_GROUP_SIZE {ROW_GROUP_ROWS})"
     )
     file = describe(path, output.columns)
     if file.rows > 0:
