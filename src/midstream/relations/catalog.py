@@ -227,6 +227,12 @@ class Catalog:
             self.state = self._apply(publication)
             return self.state
 
+    def catch_up(self, scn: int) -> None:
+        """Reads the picture anew if a commit was interrupted before it had one."""
+        with self._lock:
+            if self.state.scn < scn:
+                self.state = self._load()
+
     def advance(self, scn: int) -> None:
         """An insert into a stream took an SCN; what exists is the same."""
         with self._lock:

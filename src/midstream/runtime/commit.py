@@ -85,11 +85,14 @@ def _commit_tables(
             if transaction.rebased(latest).relations.get(rows.stream.name) != rows.stream:
                 raise _conflict(f'stream "{rows.stream.name}" was dropped by a concurrent transaction')
         written = _write_all(store, changes, latest)
+        scn = 0
         try:
             with store.streams.journal.turn() as turn:
+                scn = turn.scn
                 return _publish(transaction, changes, written, insert, turn)
         except BaseException:
-            take_back(store, latest, written.versions)
+            if not store.catalog.has_commit(scn):
+                take_back(store, latest, written.versions)
             raise
 
 
@@ -103,11 +106,18 @@ def _publish(
         store.streams.journal.want(reader.stream_id, True)
     if insert.streams:
         turn.prepare(insert)
-    store.catalog.publish(_publication(transaction, changes, written, turn.scn, histories))
-    turn.commit()
-    for relation in transaction.defined.values():
-        if isinstance(relation, Stream):
-            store.streams.created(relation, [reader for reader in histories if reader.stream_id == relation.id])
+    try:
+        store.catalog.publish(_publication(transaction, changes, written, turn.scn, histories))
+    finally:
+        # Ctrl-C may come just after the moment: what is committed is then committed all the same.
+        if store.catalog.has_commit(turn.scn):
+            store.catalog.catch_up(turn.scn)
+            turn.commit()
+            transaction.is_committed = True
+            for relation in transaction.defined.values():
+                if isinstance(relation, Stream):
+                    own = [reader for reader in histories if reader.stream_id == relation.id]
+                    store.streams.created(relation, own)
     return turn.scn
 
 

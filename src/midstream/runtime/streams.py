@@ -300,7 +300,8 @@ class Streams:
     ) -> Iterator[Insert]:
         """Waits until the readers can take the rows, and gets their files to the disk."""
         with ExitStack() as stack:
-            for rows in inserts:
+            # In one order for all, so that two who fill up two streams do not wait for each other.
+            for rows in sorted(inserts, key=lambda rows: rows.stream.id):
                 if self.journal.is_wanted(rows.stream.id):
                     name, id = rows.stream.name, rows.stream.id
                     stopped = cancellation.raised if cancellation is not None else None
@@ -310,6 +311,10 @@ class Streams:
                     stack.enter_context(waiting)
                 self._sync_files(rows)
             yield Insert({rows.stream.id: rows.items for rows in inserts})
+        for rows in inserts:
+            if rows.files and not self.journal.is_wanted(rows.stream.id):
+                # The last reader went while they were on their way.
+                self.discard(rows)
         self._hurry_if_large()
 
     def _sync_files(self, rows: StreamRows) -> None:
