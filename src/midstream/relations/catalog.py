@@ -344,6 +344,15 @@ class Catalog:
             self._delete_past(horizon)
         return files, tables
 
+    def forget_files(self, table_id: int, before: int) -> list[str]:
+        """The files of a table that were replaced before an SCN, which nobody asks for any more."""
+        with self._lock, self._transaction():
+            rows = self._db.execute(
+                "SELECT path FROM dead_files WHERE table_id = ? AND scn < ?", (table_id, before)
+            ).fetchall()
+            self._db.execute("DELETE FROM dead_files WHERE table_id = ? AND scn < ?", (table_id, before))
+        return [path for (path,) in rows]
+
     def _dead_before(self, horizon: int) -> list[tuple[int, str]]:
         dead = self._db.execute("SELECT table_id, path FROM dead_files WHERE scn <= ?", (horizon,)).fetchall()
         changed = self._db.execute(

@@ -371,6 +371,7 @@ class Streams:
             self._wake.wait(_TICK)
             self._wake.clear()
             try:
+                self._look_at_rates()
                 self._close_segment()
                 self._seal()
                 self._set_to_work()
@@ -378,6 +379,11 @@ class Streams:
             except (Error, OSError):
                 # A full disk, say: it is tried again, and inserts say what is wrong.
                 self._stop.wait(_FIRST_RETRY)
+
+    def _look_at_rates(self) -> None:
+        with self._lock:
+            for id in self._feeds:
+                self._rates.look(id, self.journal.standing(id).rows)
 
     def _close_segment(self) -> None:
         active = self.journal.active
@@ -601,7 +607,7 @@ class _Rates:
         now = time.monotonic()
         if not seen or now - seen[-1][0] >= 0.5:
             seen.append((now, rows))
-        while len(seen) > 1 and now - seen[1][0] >= self._SPAN:
+        while len(seen) > 1 and now - seen[0][0] >= self._SPAN:
             seen.popleft()
 
     def rate(self, stream_id: int, rows: int) -> float:

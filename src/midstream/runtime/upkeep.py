@@ -47,7 +47,9 @@ def upkeep(store: Store, retain_seconds: float, few_files: int = FEW_FILES) -> R
         if _compact(store, table, few_files):
             report.compacted_tables += 1
         report.checkpoints += _checkpoint(store, table)
-    report.removed_files = forget(store, retain_seconds)
+        if isinstance(table, Stream):
+            report.removed_files += _forget_replaced(store, table)
+    report.removed_files += forget(store, retain_seconds)
     return report
 
 
@@ -84,6 +86,15 @@ def _checkpoint(store: Store, table: RowHolder) -> int:
             return 0
         store.folder(table.id).checkpoint()
         return 1
+
+
+def _forget_replaced(store: Store, stream: Stream) -> int:
+    """A history as of any SCN is read from its newest files, so the ones that these replaced go when nobody reads them."""
+    oldest = store.oldest_pin()
+    paths = store.catalog.forget_files(stream.id, store.catalog.state.scn + 1 if oldest is None else oldest)
+    for path in paths:
+        (store.folder(stream.id).path / path).unlink(missing_ok=True)
+    return len(paths)
 
 
 def _checkpoints(log: Path) -> list[int]:
