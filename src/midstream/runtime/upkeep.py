@@ -89,7 +89,7 @@ def _checkpoint(store: Store, table: RowHolder) -> int:
 
 
 def _forget_replaced(store: Store, stream: Stream) -> int:
-    """A history as of any SCN is read from its newest files, so the ones that these replaced go when nobody reads them."""
+    """A history is read from its newest files as of any SCN, so those that were replaced go when nobody reads them."""
     oldest = store.oldest_pin()
     paths = store.catalog.forget_files(stream.id, store.catalog.state.scn + 1 if oldest is None else oldest)
     for path in paths:
