@@ -107,6 +107,19 @@ class _Draft:
     records: list[DataRecord] = field(default_factory=list)
     standing: dict[int, Standing] = field(default_factory=dict)
     runs: dict[int, tuple[list[tuple[int, int]], list[pa.Table]]] = field(default_factory=dict)
+    is_accepted: bool = False
+
+
+@dataclass(frozen=True)
+class _Mark:
+    """What is known of the disk before a frame is written."""
+
+    size: int
+    frames: int
+    records: int
+    bytes: int
+    standing: dict[int, Standing]
+    scn: int
 
 
 class Journal:
@@ -130,7 +143,6 @@ class Journal:
         self._accepted = accepted
         self._turn = threading.RLock()
         self._queue: deque[Waiting] = deque()
-        self._queue_lock = threading.Lock()
         self._standing: dict[int, Standing] = {}
         self._wanted: set[int] = set()
         self._broken: Exception | None = None
@@ -158,8 +170,7 @@ class Journal:
 
     def enqueue(self, inserts: Sequence[Waiting]) -> None:
         """Gives inserts their place in the order; `settle` waits until they are on the disk."""
-        with self._queue_lock:
-            self._queue.extend(inserts)
+        self._queue.extend(inserts)
 
     def settle(self, waiting: Waiting) -> int:
         if not waiting.done:
@@ -186,13 +197,13 @@ class Journal:
 
     def _flush(self) -> None:
         """Writes the whole queue as one frame."""
-        with self._queue_lock:
-            taken, self._queue = self._queue, deque()
+        taken = [self._queue.popleft() for _ in range(len(self._queue))]
         if not taken:
             return
+        draft = _Draft(self.last_scn)
+        before = self._mark()
         try:
             self._check_sound()
-            draft = _Draft(self.last_scn)
             for waiting in taken:
                 if self._is_late(waiting.insert):
                     waiting.failure = NowWanted("the stream has a reader now")
@@ -206,9 +217,11 @@ class Journal:
                 self._write(draft.records)
             self._accept(draft)
         except BaseException as failure:
-            error = failure if isinstance(failure, Error) else StorageError("the log failed", detail=repr(failure))
-            for waiting in taken:
-                waiting.failure = waiting.failure or error
+            if not draft.is_accepted:
+                self._go_back(before, failure)
+                error = failure if isinstance(failure, Error) else StorageError("the log failed", detail=repr(failure))
+                for waiting in taken:
+                    waiting.failure = waiting.failure or error
             if not isinstance(failure, Exception):
                 raise
         finally:
@@ -272,13 +285,28 @@ class Journal:
 
     def _accept(self, draft: _Draft) -> None:
         """What is on the disk is now so."""
-        self._standing |= draft.standing
         accepted = [_without_rows(record) for record in draft.records]
+        self._standing = {**self._standing, **draft.standing}
         self._active.records += accepted
+        self._active.bytes += sum(record.bytes for record in draft.records)
+        self.last_scn = draft.scn
+        draft.is_accepted = True
         for record in accepted:
             self._accepted(record)
-        self._active.bytes += sum(record.bytes for record in draft.records)
-        self._move(draft.scn)
+        self._moved(draft.scn)
+
+    def _mark(self) -> _Mark:
+        segment = self._active
+        return _Mark(segment.size, segment.frames, len(segment.records), segment.bytes, self._standing, self.last_scn)
+
+    def _go_back(self, mark: _Mark, failure: BaseException) -> None:
+        """Ctrl-C can come between the disk and what we know of it: both are then as they were before."""
+        segment = self._active
+        if segment.size != mark.size:
+            segment.size, segment.frames = mark.size, mark.frames
+            self._take_back(failure)
+        del segment.records[mark.records :]
+        segment.bytes, self._standing, self.last_scn = mark.bytes, mark.standing, mark.scn
 
     def _move(self, scn: int) -> None:
         self.last_scn = scn
@@ -295,15 +323,16 @@ class Journal:
         segment = self._active
         data = frame(segment.frames, encode(records), segment.mark)
         with disk_errors("the rows could not be written to the log"):
+            size, frames = segment.size, segment.frames
             try:
                 self._file.write(data)
                 self._file.sync()
+                segment.frames, segment.size = frames + 1, size + len(data)
             except BaseException as failure:
+                segment.frames, segment.size = frames, size
                 self._take_back(failure)
                 raise
         self._verdicts.clear()
-        segment.frames += 1
-        segment.size += len(data)
 
     def _take_back(self, failure: BaseException) -> None:
         """Nothing of a failed write stays; a file that cannot even be cut is not written to again."""
