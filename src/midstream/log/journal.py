@@ -531,8 +531,8 @@ class Journal:
             segment.frames, segment.size = each.number + 1, each.end
         if is_last and not segment.frames:
             self._files.remove(path)
-        elif segment.size < len(data):
-            self._cut_end(path, segment.size)
+        elif is_last:
+            self._secure(path, segment.size)
         return segment, began_at
 
     def _see(self, segment: Segment, record: Record, verdicts: dict[int, bool]) -> None:
@@ -554,7 +554,8 @@ class Journal:
             size = known.bytes + record.bytes
             self._standing[record.stream_id] = Standing(record.stream_id, record.first_position + record.rows, size)
 
-    def _cut_end(self, path: str, size: int) -> None:
+    def _secure(self, path: str, size: int) -> None:
+        """Cuts off an unfinished end, and syncs the rest: a process that was killed may not have come to that."""
         file = self._files.reopen(path)
         try:
             file.truncate(size)
