@@ -56,6 +56,9 @@ def conform(
     table = _as_table(rows)
     places = _places(table, columns, relation, by_name)
     _check_missing(columns, places, defaults or {}, relation, table.num_rows)
+    if not table.num_columns:
+        # Arrow takes a slice of no columns for as many rows as were asked for.
+        return arrow_schema(columns).empty_table()
     parts = -(-table.nbytes // _LARGEST_AT_ONCE) or 1
     size = -(-table.num_rows // parts) or 1
     converted = [
@@ -117,7 +120,15 @@ def _one_array(column: pa.ChunkedArray) -> pa.Array:
 
 
 def _row(table: pa.Table, row: int) -> list[object]:
-    return [python_values(column.slice(row, 1), TEXT)[0] for column in table.columns]
+    return [_shown(column.slice(row, 1)) for column in table.columns]
+
+
+def _shown(column: pa.ChunkedArray) -> object:
+    try:
+        return python_values(column, TEXT)[0]
+    except (pa.ArrowException, ValueError, OverflowError):
+        # A moment beyond Python's calendar, say.
+        return f"a {column.type} that cannot be shown"
 
 
 # --- one column ------------------------------------------------------------------------------------
@@ -143,7 +154,8 @@ def _plain(array: pa.Array) -> pa.Array:
     if isinstance(array, pa.ExtensionArray):
         array = array.storage if array.type.extension_name in ("arrow.json",) else array
     if pat.is_dictionary(array.type):
-        return array.dictionary_decode()
+        values = array.dictionary
+        return (values.cast(pa.string()) if pat.is_string_view(values.type) else values).take(array.indices)
     if pat.is_run_end_encoded(array.type):
         return pc.run_end_decode(array)
     return array
@@ -316,8 +328,7 @@ def _as_it_is(array: pa.Array, to: Type, column: str) -> pa.Array:
 
 def _to_moment(array: pa.Array, to: Type, column: str) -> pa.Array:
     """Any unit and zone; a time without a zone is taken as UTC, as the session's zone is UTC."""
-    moments = _in_microseconds(array, to)
-    numbers = moments.cast(pa.int64())
+    numbers = _in_microseconds(array, to)
     _refuse_where(pc.or_(pc.less(numbers, _EARLIEST), pc.greater_equal(numbers, _LATEST)), _moment_out_of_range(to))
     if to.name == "date":
         return numbers_to_days(numbers)
@@ -328,15 +339,32 @@ def numbers_to_days(microseconds: pa.Array) -> pa.Array:
     return microseconds.cast(pa.timestamp("us")).cast(pa.date32(), safe=False)
 
 
+_MICROSECONDS = {"s": 10**6, "ms": 10**3, "us": 1}
+
+
 def _in_microseconds(array: pa.Array, to: Type) -> pa.Array:
-    if pat.is_date(array.type):
-        return array.cast(pa.timestamp("s")).cast(pa.timestamp("us"))
-    if array.type.unit == "ns":
-        array = pc.round_temporal(array.cast(pa.int64()).cast(pa.timestamp("ns")), 1, "microsecond")
-    try:
-        return array.cast(pa.int64()).cast(pa.timestamp(array.type.unit)).cast(pa.timestamp("us"), safe=False)
-    except pa.ArrowInvalid:
-        raise _moment_out_of_range(to) from None
+    """Microseconds since 1970. What lies beyond the calendar is refused before it is multiplied: that would wrap."""
+    if pat.is_date32(array.type):
+        numbers, length = array.cast(pa.int32()).cast(pa.int64()), 86_400 * 10**6
+    elif pat.is_date64(array.type):
+        numbers, length = array.cast(pa.int64()), 10**3
+    elif array.type.unit == "ns":
+        return _rounded_thousandth(array.cast(pa.int64()))
+    else:
+        numbers, length = array.cast(pa.int64()), _MICROSECONDS[array.type.unit]
+    if length == 1:
+        return numbers
+    beyond = pc.or_(pc.less(numbers, _EARLIEST // length), pc.greater(numbers, _LATEST // length))
+    _refuse_where(beyond, _moment_out_of_range(to))
+    return pc.multiply(numbers, length)
+
+
+def _rounded_thousandth(numbers: pa.Array) -> pa.Array:
+    """Halves go up, as PostgreSQL rounds a moment; without a sum that could overflow."""
+    whole = pc.divide(numbers, 1000)
+    rest = pc.subtract(numbers, pc.multiply(whole, 1000))
+    up = pc.if_else(pc.greater_equal(rest, 500), 1, pc.if_else(pc.less(rest, -500), -1, 0))
+    return pc.add(whole, up)
 
 
 def _moment_out_of_range(to: Type) -> DataError:
@@ -347,6 +375,10 @@ def _to_interval(array: pa.Array, to: Type, column: str) -> pa.Array:
     if array.type == INTERVAL_STRUCT:
         return array
     if pat.is_duration(array.type):
+        length = _MICROSECONDS.get(array.type.unit, 1)
+        numbers, most = array.cast(pa.int64()), (2**63 - 1) // length
+        beyond = pc.or_(pc.less(numbers, -most), pc.greater(numbers, most))
+        _refuse_where(beyond, DataError("interval out of range", sqlstate="22008"))
         return _one_by_one(array.cast(pa.duration("us"), safe=False), to, column)
     values = [v and {"months": v.months, "days": v.days, "microseconds": v.nanoseconds // 1000} for v in _each(array)]
     return pa.array(values, INTERVAL_STRUCT)

@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 
 from midstream.errors import BadFile, InternalError, InvalidParameter, StorageError, TypeMismatch
 from midstream.ingest.arrow_types import from_arrow
-from midstream.ingest.csv_records import CsvRules, check_structure, header_of, line_end_of
+from midstream.ingest.csv_records import CsvRules, check_structure, header_of, line_end_of, records
 from midstream.ingest.faults import match_names, missing_column, with_detail
 from midstream.ingest.kernel_parquet import from_parquet
 from midstream.ingest.kernel_text import DOCUMENT, KINDS, TEXTS, duckdb_type, from_json, from_text, json_paths, quoted
@@ -245,7 +245,8 @@ def _csv_columns(path: str, rules: CsvRules, columns: Sequence[Column], relation
         in_order = sorted(places, key=lambda name: places[name])
     else:
         in_order = [column.name for column in columns]
-    check_structure(path, rules, in_order)
+    # Often it is the whole file that does not fit; the other records are looked at when they are read.
+    next(records(path, rules, in_order), None)
     return tuple(FileColumn(name, TEXT) for name in in_order)
 
 
@@ -262,9 +263,14 @@ def _check_missing(file: InputFile, columns: Sequence[Column], format: Format, r
 
 
 def split(input: FileInput, tasks: int) -> list[Files]:
-    """The files as pieces for tasks, in the order of their rows: Parquet by row groups, text by file."""
+    """The files as pieces for tasks, in the order of their rows: Parquet by row groups, text by file.
+
+    The records of CSV files are looked at before: the kernels would take some for what they are not."""
     if input.format == "parquet":
         return list(_split_parquet(input.files, max(tasks, 1)))
+    if input.format == "csv":
+        for file in input.files:
+            check_structure(file.path, input.rules, [column.name for column in file.columns])
     return [
         Files((file.path,), file.columns, input.format, _engine_options(input, file), bytes=file.bytes)
         for file in input.files
@@ -362,7 +368,8 @@ def _expression(
     if column.name not in types:
         return default
     if files.format == "csv":
-        return from_text(_name(column.name), column.type)
+        is_read = types[column.name] != TEXT
+        return _name(column.name) if is_read else from_text(_name(column.name), column.type)
     return from_parquet(_name(column.name), types[column.name], column.type, column.name)
 
 

@@ -1,8 +1,9 @@
 """COPY: files become rows of a table without passing through the driver, and results become files.
 
 The files are shared among tasks in the order of their rows; each task converts its share, numbers the
-rows and leaves them as Parquet in the table's folder. When a value cannot be read, the files are searched
-for the line, and nothing of that COPY is taken.
+rows and leaves them as Parquet in the table's folder. CSV is read as plain CSV first, which is fast; what is not
+certain that way is read again with care. When a value cannot be read, the files are searched for the line, and
+nothing of that COPY is taken.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from midstream.errors import (
 from midstream.ingest.export import export, write_csv
 from midstream.ingest.files import FileInput, csv_rules, first_rows, open_files, select_for, split
 from midstream.ingest.locate import locate_fault, place_of_row
+from midstream.ingest.plain_csv import plain_pieces
 from midstream.maintenance.engine import Answer, Files, Piece
 from midstream.plan import bind_default
 from midstream.relations.schema import RowHolder
@@ -55,27 +57,47 @@ def copy_path(
     input = open_files(path, options, table.columns, relation=table.name, listed=listed)
     if isinstance(table, Stream) and fits_as_it_is(input, table):
         return take_as_they_are(writer, table, input)
-    engine = writer.transaction.store.engine
-    pieces = split(input, engine.cores * TASKS_PER_CORE)
-    if not pieces:
-        return 0
-    answers = _run(writer, table, input, pieces)
+    try:
+        answers = _read_plainly(writer, table, input) or _read_with_care(writer, table, input)
+    except (CheckViolation, NotNullViolation) as error:
+        raise _at_its_row(writer, input, table, error) from None
     writer.take_written(table, answers)
     return sum(file.rows for answer in answers for file in answer.files)
 
 
-def _run(writer: Writer, table: RowHolder, input: FileInput, pieces: Sequence[Files]) -> list[Answer]:
-    defaults = _defaults(writer, table)
-    texts = [select_for(table.columns, piece, defaults=defaults) for piece in pieces]
-    if isinstance(table, Table):
-        texts = _numbered(writer, table, pieces, texts)
+def _read_plainly(writer: Writer, table: RowHolder, input: FileInput) -> list[Answer]:
+    """The rows of plain CSV; nothing where it is not certain that they are read as they should be."""
     try:
-        work = [Piece(text, {"file": piece}) for text, piece in zip(texts, pieces, strict=True)]
-        return writer.write_pieces("duckdb", work, table)
+        return _run(writer, table, plain_pieces(input, table.columns, _tasks(writer)))
+    except (DataError, InternalError):
+        return []
+
+
+def _read_with_care(writer: Writer, table: RowHolder, input: FileInput) -> list[Answer]:
+    pieces = split(input, _tasks(writer))
+    try:
+        return _run(writer, table, pieces)
     except (DataError, InternalError) as error:
         raise _located(input, table, error) from None
-    except (CheckViolation, NotNullViolation) as error:
-        raise _at_its_row(writer, input, table, pieces, texts, error) from None
+
+
+def _tasks(writer: Writer) -> int:
+    return writer.transaction.store.engine.cores * TASKS_PER_CORE
+
+
+def _run(writer: Writer, table: RowHolder, pieces: Sequence[Files]) -> list[Answer]:
+    if not pieces:
+        return []
+    texts = _texts(writer, table, pieces)
+    if isinstance(table, Table):
+        texts = _numbered(writer, table, pieces, texts)
+    work = [Piece(text, {"file": piece}) for text, piece in zip(texts, pieces, strict=True)]
+    return writer.write_pieces("duckdb", work, table)
+
+
+def _texts(writer: Writer, table: RowHolder, pieces: Sequence[Files]) -> list[str]:
+    defaults = _defaults(writer, table)
+    return [select_for(table.columns, piece, defaults=defaults) for piece in pieces]
 
 
 def _numbered(writer: Writer, table: Table, pieces: Sequence[Files], texts: Sequence[str]) -> list[str]:
@@ -102,10 +124,10 @@ def _located(input: FileInput, table: RowHolder, error: Error) -> Error:
     return found or error
 
 
-def _at_its_row(
-    writer: Writer, input: FileInput, table: RowHolder, pieces: Sequence[Files], texts: Sequence[str], error: Error
-) -> Error:
+def _at_its_row(writer: Writer, input: FileInput, table: RowHolder, error: Error) -> Error:
     """The same violation, with the file and line of the first row that is at fault."""
+    pieces = split(input, _tasks(writer))
+    texts = _texts(writer, table, pieces)
     conditions = " OR ".join(row_faults(table, writer.context))
     counted = 0
     for piece, text in zip(pieces, texts, strict=True):

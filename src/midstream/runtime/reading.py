@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Protocol
 
+from midstream.errors import TransactionConflict, UndefinedName
 from midstream.kernels import Kernel, quote_name
 from midstream.log.batches import SCN
 from midstream.maintenance.engine import FileColumn, Files, Input, Piece, WriteParquet
@@ -115,7 +116,12 @@ def _add_history(store: Store, state: CatalogState, stream: Stream, scan: Scan, 
     upto = scan.as_of if scan.as_of is not None else state.scn
     history = store.streams.reader_of(stream.id, HISTORY)
     if history is not None:
-        store.streams.wait(history.id, upto)
+        try:
+            store.streams.wait(history.id, upto)
+        except UndefinedName:
+            raise TransactionConflict(
+                f'stream "{stream.name}" was dropped by a concurrent transaction', hint="Run the query again."
+            ) from None
     newest = store.catalog.state if stream.id in store.catalog.state.versions else state
     sources.inputs[f"{scan.name}_kept"] = table_files(
         store, newest, stream, (SCN, *scan.columns), keep=lambda file: _began_by(file, upto)

@@ -320,17 +320,17 @@ class Streams:
     def _sync_files(self, rows: StreamRows) -> None:
         if rows.files:
             with disk_errors("the rows could not be written"):
-                for file in rows.files:
-                    self.files.sync_file(f"{self.path}/{rows.stream.id}/{file.path}")
-                self.files.sync_folder(f"{self.path}/{rows.stream.id}/bulk")
+                try:
+                    for file in rows.files:
+                        self.files.sync_file(f"{self.path}/{rows.stream.id}/{file.path}")
+                    self.files.sync_folder(f"{self.path}/{rows.stream.id}/bulk")
+                except FileNotFoundError:
+                    raise _dropped(rows.stream) from None
 
     def append(self, inserts: Sequence[StreamRows], insert: Insert) -> int:
         for rows in inserts:
             if rows.stream.id not in self._feeds:
-                raise TransactionConflict(
-                    f'stream "{rows.stream.name}" was dropped by a concurrent transaction',
-                    hint="Run the transaction again.",
-                )
+                raise _dropped(rows.stream)
         return self.journal.append(insert)
 
     def _hurry_if_large(self) -> None:
@@ -352,7 +352,8 @@ class Streams:
             with self._progress:
                 self._hurry = True
                 self._wake.set()
-                standing = self._feeds[entry.stream_id].readers.get(reader_id)
+                feed = self._feeds.get(entry.stream_id)
+                standing = feed.readers.get(reader_id) if feed is not None else None
                 if standing is not None and standing.entry is entry:
                     if standing.failure is not None:
                         raise standing.failure
@@ -568,6 +569,12 @@ class Streams:
             ]
         rate = self._rates.rate(feed.stream.id, standing.rows)
         return StreamStatus(feed.stream, standing.rows, standing.bytes, rate, rows, size, waiting, tuple(readers))
+
+
+def _dropped(stream: Stream) -> TransactionConflict:
+    return TransactionConflict(
+        f'stream "{stream.name}" was dropped by a concurrent transaction', hint="Run the transaction again."
+    )
 
 
 @dataclass(frozen=True)

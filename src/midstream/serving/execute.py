@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Sequence
+from datetime import date, datetime
+from decimal import Decimal
 from typing import cast
 
 from midstream.errors import Error, InvalidQuery, SqlSyntaxError, UndefinedName, Unsupported, WrongObject
@@ -23,6 +25,7 @@ from midstream.serving import showing
 from midstream.serving.result import Result
 from midstream.serving.session import Session
 from midstream.sql.mentions import assigned_columns, place_of_name, place_of_value
+from midstream.sql.plain_values import plain_values
 from midstream.sql.statements import (
     DEFAULT,
     AlterContinuousQuery,
@@ -51,6 +54,8 @@ from midstream.sql.statements import (
     Subscribe,
     Update,
 )
+
+from midstream.types import DATE, TIMESTAMP, TIMESTAMPTZ, Type
 
 
 def execute(session: Session, statement: Statement, context: BindContext) -> Result:
@@ -153,6 +158,8 @@ def target_of(picture: Transaction, name: str, verb: str, statement: Statement |
 def write(
     session: Session, statement: InsertValues | InsertQuery | Update | Delete | Merge, context: BindContext
 ) -> Result:
+    if isinstance(statement, InsertQuery):
+        statement = _without_query(session, statement, context)
     if isinstance(statement, InsertValues) and (result := _gathered(session, statement, context)) is not None:
         return result
 
@@ -191,6 +198,36 @@ def _refuse_own_rows(target: RowHolder, statement: InsertQuery, picture: Transac
             hint="Read a view over it, or a table.",
             position=place_of_name(statement, target.name, after=target.name),
         )
+
+
+def _without_query(session: Session, statement: InsertQuery, context: BindContext) -> InsertQuery | InsertValues:
+    """VALUES of literals and parameters that their columns take as they are need no job."""
+    rows = plain_values(statement.query, context.parameters)
+    target = session.state.relations.get(statement.table)
+    if rows is None or not isinstance(target, Table | Stream):
+        return statement
+    plain = InsertValues(statement.table, statement.columns, rows, text=statement.text, start=statement.start)
+    columns = listed_columns(target, statement.columns, statement)[: len(rows[0])]
+    fit = len(columns) == len(rows[0]) and all(
+        _is_taken(value, column.type) for row in rows for value, column in zip(row, columns, strict=True)
+    )
+    return plain if fit else statement
+
+
+def _is_taken(value: object, type: Type) -> bool:
+    """Whether a value means for a column what a literal of SQL would."""
+    match value:
+        case None | bool() | int() | Decimal():
+            return True
+        case str():
+            return "\0" not in value
+        case float():
+            return type.is_float
+        case datetime():
+            return type == (TIMESTAMPTZ if value.tzinfo is not None else TIMESTAMP)
+        case date():
+            return type == DATE
+    return False
 
 
 def _gathered(session: Session, statement: InsertValues, context: BindContext) -> Result | None:

@@ -25,6 +25,7 @@ from midstream.errors import (
 )
 from midstream.maintenance.engine import Cancellation
 from midstream.plan import BindContext
+from midstream.relations.catalog import CatalogState
 from midstream.relations.stream import Stream
 from midstream.relations.table import Column
 from midstream.runtime.commit import commit
@@ -102,6 +103,11 @@ class Session:
             cancellation.cancel()
 
     @property
+    def state(self) -> CatalogState:
+        """What the next statement sees."""
+        return self._transaction.state if self._transaction is not None else self.store.catalog.state
+
+    @property
     def in_transaction(self) -> bool:
         return self._transaction is not None
 
@@ -148,7 +154,7 @@ class Session:
                 raise
 
     def context(self, parameters: tuple[object, ...] = (), statement: Statement | None = None) -> BindContext:
-        state = self._transaction.state if self._transaction else self.store.catalog.state
+        state = self.state
         start = statement.start if statement is not None else (1, 1)
         return BindContext(scn=state.scn, now=datetime.now(timezone.utc), parameters=parameters, start=start)
 

@@ -26,6 +26,7 @@ import pyarrow as pa
 from midstream.errors import Error, InternalError
 from midstream.maintenance.engine import CopyFiles, FileColumn, Files, Piece, Rows, WriteParquet, WrittenFile
 from midstream.spark import duckdb_connection
+from midstream.spark.csv_ranges import is_ranged, read_ranges
 from midstream.spark.duckdb_connection import Limits
 from midstream.spark.duckdb_inputs import (
     duckdb_type,
@@ -201,6 +202,8 @@ def define_inputs(connection: duckdb.DuckDBPyConnection, piece: Piece, kept: Kep
     """The names that a piece's SQL uses, as temporary views; what is read often comes from what is kept."""
     for name, given in piece.inputs.items():
         match given:
+            case Files() if is_ranged(given):
+                connection.register(name, read_ranges(given))
             case Files():
                 _define(connection, name, kept.select(connection, given) if kept else select_files(given))
             case Rows(table):
