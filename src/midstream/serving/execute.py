@@ -54,7 +54,6 @@ from midstream.sql.statements import (
     Subscribe,
     Update,
 )
-
 from midstream.types import DATE, TIMESTAMP, TIMESTAMPTZ, Type
 
 
