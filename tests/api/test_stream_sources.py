@@ -56,6 +56,18 @@ def as_polars(folder: Path) -> Any:
     return polars.from_arrow(ARROW)
 
 
+def as_polars_categories(folder: Path) -> Any:
+    import polars
+
+    return as_polars(folder).with_columns(polars.col("name").cast(polars.Categorical))
+
+
+def as_duckdb(folder: Path) -> Any:
+    import duckdb
+
+    return duckdb.connect().from_arrow(ARROW)
+
+
 def as_spark(folder: Path) -> Any:
     from pyspark.sql import SparkSession
 
@@ -94,6 +106,10 @@ SOURCES: dict[str, Callable[[Path], Any]] = {
     "a dictionary": lambda folder: ARROW.set_column(1, "name", ARROW["name"].dictionary_encode()),
     "pandas": as_pandas,
     "polars": as_polars,
+    "polars categories": as_polars_categories,
+    "polars lazy": lambda folder: as_polars(folder).lazy(),
+    "a generator": lambda folder: (row for row in ROWS),
+    "a duckdb relation": as_duckdb,
     "spark": as_spark,
     "parquet path": as_parquet,
     "json path": as_json,
@@ -144,6 +160,61 @@ def test_a_missing_column_is_null_or_its_default(db: Any) -> None:
     db.insert("s", [{"id": 1}, {"id": 2, "level": None}])
     db.insert("s", pa.table({"name": ["x"]}))
     assert arrived(db) == [(1, "none", 5), (2, "none", None), (None, "x", 5)]
+
+
+NOTHING: dict[str, Callable[[], Any]] = {
+    "a list": list,
+    "a table without rows": lambda: ARROW.slice(0, 0),
+    "a table without columns": lambda: pa.table({}),
+    "a reader": lambda: ARROW.slice(0, 0).to_reader(),
+    "pandas": lambda: ARROW.slice(0, 0).to_pandas(),
+    "a pandas frame without columns": lambda: ARROW.select([]).slice(0, 0).to_pandas(),
+}
+
+
+def test_no_rows_are_no_rows(target: Any) -> None:
+    for name, make in NOTHING.items():
+        assert target.insert("s", make()).status == "INSERT 0 0", name
+    assert arrived(target) == []
+
+
+MOMENTS: dict[str, tuple[str, Any, Any]] = {
+    "seconds": ("timestamp", pa.array([-1], pa.timestamp("s")), dt.datetime(1969, 12, 31, 23, 59, 59)),
+    "the oldest nanosecond": ("timestamp", pa.array([-(2**63) + 1], pa.timestamp("ns")), None),
+    "a zone": (
+        "timestamptz",
+        pa.array([dt.datetime(2024, 7, 1, tzinfo=dt.timezone.utc)], pa.timestamp("ms", "America/New_York")),
+        dt.datetime(2024, 7, 1, tzinfo=dt.timezone.utc),
+    ),
+    "no zone": ("timestamptz", pa.array([0], pa.timestamp("us")), dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)),
+    "milliseconds as a day": ("date", pa.array([dt.date(2024, 2, 29)], pa.date64()), dt.date(2024, 2, 29)),
+    "a duration": ("interval", pa.array([dt.timedelta(days=2)], pa.duration("s")), dt.timedelta(days=2)),
+}
+OUT_OF_RANGE: dict[str, tuple[str, Any]] = {
+    "seconds": ("timestamp", pa.array([2**60], pa.timestamp("s"))),
+    "milliseconds": ("timestamp", pa.array([-(2**62)], pa.timestamp("ms"))),
+    "a zone": ("timestamptz", pa.array([2**60], pa.timestamp("s", "UTC"))),
+    "an element": ("timestamp[]", pa.array([[0, 2**60]], pa.list_(pa.timestamp("s")))),
+    "a day of seconds": ("date", pa.array([2**60], pa.timestamp("s"))),
+    "a day": ("date", pa.array([2**62], pa.date64())),
+    "a duration": ("interval", pa.array([2**60], pa.duration("s"))),
+}
+
+
+def test_moments_of_every_unit_arrive_exactly(db: Any) -> None:
+    columns = ", ".join(f"c{number} {type_}" for number, (type_, _, _) in enumerate(MOMENTS.values()))
+    db.sql(f"CREATE STREAM s ({columns}) {KEPT}")
+    db.insert("s", pa.table({f"c{number}": values for number, (_, values, _) in enumerate(MOMENTS.values())}))
+    oldest = dt.datetime(1677, 9, 21, 0, 12, 43, 145224)
+    (row,) = db.sql("SELECT * FROM s").fetchall()
+    assert abs(row[1] - oldest) <= dt.timedelta(microseconds=1)
+    assert [*row[:1], *row[2:]] == [wanted for _, _, wanted in MOMENTS.values() if wanted is not None]
+
+
+@pytest.mark.parametrize(("type_", "values"), OUT_OF_RANGE.values(), ids=OUT_OF_RANGE.keys())
+def test_a_moment_out_of_range_is_refused(db: Any, type_: str, values: Any) -> None:
+    db.sql(f"CREATE STREAM s (v {type_}) {KEPT}")
+    assert refused(db, lambda: db.insert("s", pa.table({"v": values}))).sqlstate in ("22008", "22003", "22015")
 
 
 def test_a_session_inserts_within_its_transaction(target: Any) -> None:
@@ -236,6 +307,14 @@ BAD_ROWS: dict[str, tuple[Any, str]] = {
         pa.table({"id": [1, 2], "at": pa.array([0, 2**62], pa.timestamp("us"))}),
         "22008",
     ),
+    "an arrow moment that has no microseconds": (
+        pa.table({"id": [1, 2], "at": pa.array([0, 2**60], pa.timestamp("s"))}),
+        "22008",
+    ),
+    "an arrow day beyond the calendar": (
+        pa.table({"id": [1, 2], "at": pa.array([0, 2**31 - 1], pa.date32())}),
+        "22008",
+    ),
     "an element of another type": ([{"id": 1, "tags": ["x"]}, {"id": 2, "tags": [["y"]]}], ""),
     "no array": ([{"id": 1, "tags": 7}], ""),
     "tuples of another length": ([(1, "a")], ""),
@@ -318,6 +397,17 @@ def test_csv_is_read_as_postgresql_reads_it(db: Any, tmp_path: Path) -> None:
         (tmp_path / f"{name}.csv").write_text(text, newline="")
         assert db.sql(f"COPY s FROM '{tmp_path}/{name}.csv' {options}").status == f"COPY {len(wanted)}", name
     assert arrived(db) == sorted((row for _, _, wanted in CSV_OPTIONS.values() for row in wanted), key=repr)
+
+
+@pytest.mark.parametrize("form", FILES)
+def test_what_is_copied_out_of_a_stream_is_copied_in_again(target: Any, tmp_path: Path, form: str) -> None:
+    target.insert("s", ROWS)
+    assert target.sql(f"COPY s TO '{tmp_path}/out' {form}").status == "COPY 3"
+    assert target.sql(f"COPY (SELECT * FROM s WHERE id < 3) TO '{tmp_path}/some' {form}").status == "COPY 2"
+    target.sql(f"DROP STREAM s; CREATE STREAM s ({COLUMNS}, source text DEFAULT 'copied') {KEPT}")
+    assert target.sql(f"COPY s FROM '{tmp_path}/*' {form}").status == "COPY 5"
+    wanted = [(*row.values(), "copied") for row in ROWS + ROWS[:2]]
+    assert arrived(target) == sorted(wanted, key=repr)
 
 
 def test_copy_into_some_columns(db: Any, tmp_path: Path) -> None:
