@@ -56,11 +56,11 @@ def fault(work: Callable[[], Any]) -> midstream.Error:
     return caught.value
 
 
-def in_threads(works: list[Callable[[], None]]) -> None:
+def in_threads(works: list[Callable[[], Any]]) -> None:
     """Runs all at once; the first error of any is raised."""
     wrong: list[BaseException] = []
 
-    def guarded(work: Callable[[], None]) -> None:
+    def guarded(work: Callable[[], Any]) -> None:
         try:
             work()
         except BaseException as error:
@@ -466,6 +466,40 @@ def test_upkeep_lets_go_of_parts_that_are_older_than_retain(db: Any) -> None:
     assert rows(db, "SELECT a FROM m") == [(2,), (3,), (4,)]
     db.sql("INSERT INTO m VALUES ('2015-01-01 05:59:30', 5)")
     assert rows(db, "SELECT a FROM m") == [(2,), (3,), (4,), (5,)]
+
+
+def test_any_delta_reader_reads_the_history(database: Any, tmp_path: Path) -> None:
+    from deltalake import DeltaTable
+
+    with midstream.connect(tmp_path / "open.db") as db:
+        db.sql(f"CREATE STREAM s (a int, price numeric(8,2), tags int[]) {KEPT}")
+        db.sql("INSERT INTO s VALUES (1, 1.5, ARRAY[1, 2]), (2, NULL, NULL)")
+        assert db.sql("SELECT count(*) FROM s").fetchone() == (2,)
+    (log,) = (tmp_path / "open.db").glob("tables/*/_delta_log")
+    read = DeltaTable(str(log.parent)).to_pyarrow_table(columns=["a", "price", "tags"]).to_pylist()
+    assert sorted(tuple(row.values()) for row in read) == [(1, Decimal("1.50"), [1, 2]), (2, None, None)]
+
+
+def test_inserts_wait_for_readers_that_are_behind(database: Any, tmp_path: Path) -> None:
+    many = pa.table({"a": pa.array(range(50_000), pa.int64())})
+    with midstream.connect(tmp_path / "x.db", max_backlog="1 kB", insert_timeout="0 seconds") as db:
+        db.sql(f"CREATE STREAM s (a bigint) {KEPT}; CREATE STREAM blind (a bigint); CREATE TABLE t (a int)")
+        done = db.insert("s", many)
+        for refused in (
+            lambda: db.insert("s", many),
+            lambda: db.sql("BEGIN; INSERT INTO t VALUES (1); INSERT INTO s VALUES (1); COMMIT"),
+        ):
+            error = fault(refused)
+            assert (error.sqlstate, '"s"' in str(error), "insert_timeout" in str(error.hint)) == ("53400", True, True)
+            db.sql("ROLLBACK")
+        assert [db.insert("blind", many).status for _ in range(3)] == ["INSERT 0 50000"] * 3
+        assert rows(db, "SELECT a FROM t") == []
+        assert db.sql(f"SELECT count(*) FROM s AS OF SCN {done.scn}").fetchone() == (50_000,)
+        sessions = [db.session() for _ in range(3)]
+        for session in sessions:
+            session.sql("SET insert_timeout = '60 seconds'")
+        in_threads([lambda session=session: [session.insert("s", many) for _ in range(2)] for session in sessions])  # type: ignore[misc]
+        assert db.sql("SELECT count(*), sum(a) FROM s").fetchone() == (7 * 50_000, 7 * sum(range(50_000)))
 
 
 # What there is to see
