@@ -107,7 +107,8 @@ class _BlockReader:
         for column in self._columns:
             if not _is_in_range(column.type, table[column.name]):
                 raise NotPlain(f"a value of {column.name} is out of range")
-        if self._may_have_odd_texts(block) or not self._is_finite(table):
+        looks_odd = _any_match(pa.array([block], pa.binary()), self._odd_bytes)
+        if looks_odd or not self._is_finite(table):
             self._check_texts(block, table)
         return table
 
@@ -160,20 +161,20 @@ class _BlockReader:
             conversion,
         )
 
-    def _may_have_odd_texts(self, block: bytes) -> bool:
-        return bool(self._suspects) and _any_match(pa.array([block], pa.binary()), self._odd_bytes)
-
     @cached_property
     def _odd_bytes(self) -> str:
+        """A pattern that every block has in which a line is empty or a text of a suspect is odd."""
         field_end = rf"(?:\n|\x{ord(self._options['delimiter']):02x}|\z)"
         found = dict.fromkeys(_ODD_BYTES[_family(column.type)] for column in self._suspects)
-        return "|".join(found).replace("$", field_end)
+        return "|".join([_EMPTY_LINE, *found]).replace("$", field_end)
 
     def _is_finite(self, table: pa.Table) -> bool:
         floats = [table[column.name] for column in self._columns if column.type.is_float]
         return all(pc.all(pc.is_finite(values)).as_py() is not False for values in floats)
 
     def _check_texts(self, block: bytes, table: pa.Table) -> None:
+        if block.startswith(b"\n") or b"\n\n" in block:
+            raise NotPlain("a line is empty")
         texts = self._parse(block, self._texts)
         for column in self._suspects:
             if _has_odd_text(column.type, texts[column.name], table[column.name]):
@@ -189,6 +190,8 @@ def _family(type_: Type) -> str:
 _TRUE = [word for each in ("true", "t", "yes", "y", "on", "1") for word in (each, each.upper(), each.title())]
 _FALSE = [word for each in ("false", "f", "no", "n", "off", "0") for word in (each, each.upper(), each.title())]
 
+_EMPTY_LINE = r"\A\n|\n\n"
+"""Arrow makes a row of NULLs of it."""
 _ODD_EXPONENT = r"[eE][+-]?[0-9]{3}"
 _ODD_MOMENT_OR_ZONE = r"[ T][0-9]{2}[Z+-]|:[0-9.]+[+-](?:1[6-9]|2)"
 _ODD_BYTES = {
