@@ -16,7 +16,8 @@ import errno
 import os
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -53,6 +54,7 @@ class FaultyFiles:
         self._synced: dict[str, bytes] = {}
         """What a power cut leaves of a file that was written here; all of it where a file is not named."""
         self._changes: list[_NameChange] = []
+        self._open: set[_FaultyFile] = set()
 
     # --- faults ----------------------------------------------------------------------------------
 
@@ -61,7 +63,21 @@ class FaultyFiles:
 
     def heal(self) -> None:
         self._failing.clear()
-        self.room = None
+        self.room = self._calls_left = None
+
+    @property
+    def is_sound(self) -> bool:
+        return self.room is None and self._calls_left is None and not self._failing.total()
+
+    @contextmanager
+    def undisturbed(self) -> Iterator[None]:
+        """To look at what is there: nothing fails meanwhile, and afterwards what was to come."""
+        before = self.room, self._calls_left, self._failing
+        self.room, self._calls_left, self._failing = None, None, Counter()
+        try:
+            yield
+        finally:
+            self.room, self._calls_left, self._failing = before
 
     def cut_power_after(self, calls: int) -> None:
         self._calls_left = calls
@@ -76,6 +92,11 @@ class FaultyFiles:
         self._synced.clear()
         self._changes.clear()
         self._calls_left = None
+
+    def end_process(self) -> None:
+        """Closes the files that a process had open when it died; they are not written to again."""
+        for file in list(self._open):
+            file.close()
 
     def _undo(self, change: _NameChange) -> None:
         if change.before is None:
@@ -124,7 +145,7 @@ class FaultyFiles:
 
     def make_folder(self, path: str) -> None:
         self._meet("make_folder")
-        self._local.make_folder(path)
+        os.makedirs(path, exist_ok=True)
 
     def sync_folder(self, path: str) -> None:
         self._meet("sync_folder")
@@ -145,6 +166,7 @@ class _FaultyFile:
         self._files = files
         self._path = path
         self._file = file
+        files._open.add(self)
 
     def write(self, data: Any) -> int:
         self._note()
@@ -174,10 +196,14 @@ class _FaultyFile:
         self._file.truncate(size)
 
     def close(self) -> None:
-        self._file.close()
+        if self in self._files._open:
+            self._files._open.remove(self)
+            self._file.close()
 
     def _note(self) -> None:
         """A file that was there before this process: what it had is on the disk."""
+        if self not in self._files._open:
+            raise PowerCut
         if self._path not in self._files._synced and os.path.exists(self._path):
             self._files._synced[self._path] = Path(self._path).read_bytes()
 

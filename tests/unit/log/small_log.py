@@ -43,6 +43,7 @@ class Log:
 
     def open(self) -> Journal:
         """Opens the folder, as after a process that was killed."""
+        self.files.end_process()
         self.journal = Journal(
             self.folder,
             self.files,

@@ -83,6 +83,20 @@ def test_a_file_has_the_same_last_scn_however_often_it_is_opened(log: Log) -> No
         assert [segment.last_scn for segment in log.journal.closed][: len(last)] == last
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_what_was_found_after_a_kill_outlives_a_power_cut(log: Log, seed: int) -> None:
+    """The killed process had written rows and not synced them; readers may have them since."""
+    log.insert(1)
+    log.files.cut_power_after(2)
+    with pytest.raises(PowerCut):
+        log.insert(*range(2, 200))
+    log.files.heal()
+    log.open()
+    assert log.values() == list(range(1, 200))
+    log.power_cut(seed)
+    assert log.values() == list(range(1, 200))
+
+
 def test_scns_are_never_given_again_after_a_crash(log: Log) -> None:
     """Not even those of inserts that left no trace, since nobody reads their stream."""
     given: list[int] = []
