@@ -107,7 +107,7 @@ class _BlockReader:
         for column in self._columns:
             if not _is_in_range(column.type, table[column.name]):
                 raise NotPlain(f"a value of {column.name} is out of range")
-        looks_odd = _any_match(pa.array([block], pa.binary()), self._odd_bytes)
+        looks_odd = _any_match(pa.array([block], pa.binary()), self._odd_block)
         if looks_odd or not self._is_finite(table):
             self._check_texts(block, table)
         return table
@@ -162,10 +162,10 @@ class _BlockReader:
         )
 
     @cached_property
-    def _odd_bytes(self) -> str:
+    def _odd_block(self) -> str:
         """A pattern that every block has in which a line is empty or a text of a suspect is odd."""
         field_end = rf"(?:\n|\x{ord(self._options['delimiter']):02x}|\z)"
-        found = dict.fromkeys(_ODD_BYTES[_family(column.type)] for column in self._suspects)
+        found = dict.fromkeys(_odd_bytes(column.type) for column in self._suspects)
         return "|".join([_EMPTY_LINE, *found]).replace("$", field_end)
 
     def _is_finite(self, table: pa.Table) -> bool:
@@ -192,30 +192,51 @@ _FALSE = [word for each in ("false", "f", "no", "n", "off", "0") for word in (ea
 
 _EMPTY_LINE = r"\A\n|\n\n"
 """Arrow makes a row of NULLs of it."""
-_ODD_EXPONENT = r"[eE][+-]?[0-9]{3}"
-_ODD_MOMENT_OR_ZONE = r"[ T][0-9]{2}[Z+-]|:[0-9.]+[+-](?:1[6-9]|2)"
+_ODD_ZONE = r"[ T][0-9]{2}[Z+-]|:[0-9.]+[+-](?:1[6-9]|2)"
 _ODD_BYTES = {
     "integer": r"0[xX]|0{11}",
     "float": r"[0-9.][eE]-|0{30}",
-    "numeric": _ODD_EXPONENT,
+    "numeric": r"[0-9.][eE]",
     "timestamp": r"[ T][0-9]{2}$",
-    "timestamptz": _ODD_MOMENT_OR_ZONE,
+    "timestamptz": _ODD_ZONE,
 }
 """What a block has if a column of the family has an odd text in it, and perhaps else; `$` ends a field."""
 _ODD_TEXTS = {
     "integer": r"[xX]|[0-9]{31}",
-    "numeric": _ODD_EXPONENT,
+    "numeric": r"[eE]",
     "timestamp": r"[ T][0-9]{2}$",
-    "timestamptz": _ODD_MOMENT_OR_ZONE,
+    "timestamptz": _ODD_ZONE,
 }
 """What a text that only Arrow reads has in it."""
+
+
+def _odd_bytes(type_: Type) -> str:
+    pattern = _ODD_BYTES[_family(type_)]
+    return f"{pattern}|{_too_many_digits(type_)}" if _may_wrap(type_) else pattern
+
+
+def _odd_text(type_: Type) -> str:
+    pattern = _ODD_TEXTS[_family(type_)]
+    return f"{pattern}|^[^.]*{_too_many_digits(type_)}" if _may_wrap(type_) else pattern
+
+
+def _may_wrap(type_: Type) -> bool:
+    """Arrow reads the digits, then multiplies by the scale and does not see an overflow of 128 bits."""
+    return type_.name == "numeric" and (type_.precision or 0) + (type_.scale or 0) > _MOST_DIGITS
+
+
+def _too_many_digits(type_: Type) -> str:
+    return f"[0-9]{{{(type_.precision or 0) - (type_.scale or 0) + 1}}}"
+
+
+_MOST_DIGITS = 38
 _NO_ZERO = r"^[^eE]*[1-9]"
 _NOT_FINITE = r"^[ \t]*(?i:nan|[+-]?inf(?:inity)?)[ \t]*$"
 
 
 def _has_odd_text(type_: Type, texts: pa.ChunkedArray, values: pa.ChunkedArray) -> bool:
     if not type_.is_float:
-        return _any_match(texts, _ODD_TEXTS[_family(type_)])
+        return _any_match(texts, _odd_text(type_))
     vanished = pc.and_(pc.equal(values, 0), pc.match_substring_regex(texts, _NO_ZERO))
     is_named = pc.match_substring_regex(texts, _NOT_FINITE)
     overflown = pc.and_not(pc.invert(pc.is_finite(values)), is_named)
