@@ -203,7 +203,10 @@ class Streams:
         self._wake.set()
 
     def knows(self, stream: Stream) -> bool:
-        return stream.id in self._feeds
+        return self.knows_id(stream.id)
+
+    def knows_id(self, stream_id: int) -> bool:
+        return stream_id in self._feeds
 
     def bulk_folder(self, stream: Stream) -> str:
         """Where jobs leave the rows of a stream as Parquet."""

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
-from datetime import date, datetime
-from decimal import Decimal
 from typing import cast
 
 from midstream.errors import Error, InvalidQuery, SqlSyntaxError, UndefinedName, Unsupported, WrongObject
@@ -24,8 +21,8 @@ from midstream.runtime.writing import Writer
 from midstream.serving import showing
 from midstream.serving.result import Result
 from midstream.serving.session import Session
+from midstream.serving.values import listed_columns, without_query
 from midstream.sql.mentions import assigned_columns, place_of_name, place_of_value
-from midstream.sql.plain_values import plain_values
 from midstream.sql.statements import (
     DEFAULT,
     AlterContinuousQuery,
@@ -54,7 +51,6 @@ from midstream.sql.statements import (
     Subscribe,
     Update,
 )
-from midstream.types import DATE, TIMESTAMP, TIMESTAMPTZ, Type
 
 
 def execute(session: Session, statement: Statement, context: BindContext) -> Result:
@@ -158,7 +154,7 @@ def write(
     session: Session, statement: InsertValues | InsertQuery | Update | Delete | Merge, context: BindContext
 ) -> Result:
     if isinstance(statement, InsertQuery):
-        statement = _without_query(session, statement, context)
+        statement = without_query(session, statement, context)
     if isinstance(statement, InsertValues) and (result := _gathered(session, statement, context)) is not None:
         return result
 
@@ -197,36 +193,6 @@ def _refuse_own_rows(target: RowHolder, statement: InsertQuery, picture: Transac
             hint="Read a view over it, or a table.",
             position=place_of_name(statement, target.name, after=target.name),
         )
-
-
-def _without_query(session: Session, statement: InsertQuery, context: BindContext) -> InsertQuery | InsertValues:
-    """VALUES of literals and parameters that their columns take as they are need no job."""
-    rows = plain_values(statement.query, context.parameters)
-    target = session.state.relations.get(statement.table)
-    if rows is None or not isinstance(target, Table | Stream):
-        return statement
-    plain = InsertValues(statement.table, statement.columns, rows, text=statement.text, start=statement.start)
-    columns = listed_columns(target, statement.columns, statement)[: len(rows[0])]
-    fit = len(columns) == len(rows[0]) and all(
-        _is_taken(value, column.type) for row in rows for value, column in zip(row, columns, strict=True)
-    )
-    return plain if fit else statement
-
-
-def _is_taken(value: object, type: Type) -> bool:
-    """Whether a value means for a column what a literal of SQL would."""
-    match value:
-        case None | bool() | int() | Decimal():
-            return True
-        case str():
-            return "\0" not in value
-        case float():
-            return type.is_float
-        case datetime():
-            return type == (TIMESTAMPTZ if value.tzinfo is not None else TIMESTAMP)
-        case date():
-            return type == DATE
-    return False
 
 
 def _gathered(session: Session, statement: InsertValues, context: BindContext) -> Result | None:
@@ -272,27 +238,17 @@ def _with_defaults(
     ]
 
 
-def listed_columns(table: RowHolder, names: Sequence[str], statement: Statement) -> list[Column]:
-    """The columns that an INSERT or COPY names, or all of them."""
-    found = [table.column(name) for name in names]
-    for name, column in zip(names, found, strict=True):
-        if column is None:
-            near = difflib.get_close_matches(name, table.column_names, 1)
-            raise UndefinedName(
-                f'column "{name}" of relation "{table.name}" does not exist',
-                hint=f'Did you mean "{near[0]}"?' if near else None,
-                position=place_of_name(statement, name, after=table.name),
-                sqlstate="42703",
-            )
-        if list(names).count(name) > 1:
-            raise SqlSyntaxError(f'column "{name}" specified more than once', sqlstate="42701")
-    return cast("list[Column]", found) if names else list(table.columns)
-
-
 def copy_from(session: Session, statement: Copy, context: BindContext) -> Result:
     def work(writer: Writer) -> int:
         table = target_of(writer.transaction, cast(str, statement.table), "copy to", statement)
-        return copying.copy_into(writer, table, listed_columns(table, statement.columns, statement), statement)
+        try:
+            return copying.copy_into(writer, table, listed_columns(table, statement.columns, statement), statement)
+        except Error as error:
+            there = table.id in writer.transaction.defined or session.store.streams.knows_id(table.id)
+            if isinstance(table, Stream) and not there:
+                # Its folder went while the files were read; that is what the client must know.
+                raise showing.dropped_meanwhile(table.name) from error
+            raise
 
     rows, scn = session.writing(work, context)
     return Result(status=f"COPY {rows}", scn=scn)

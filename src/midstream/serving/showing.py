@@ -6,7 +6,7 @@ import difflib
 import time
 from collections.abc import Iterator
 
-from midstream.errors import UndefinedName, Unsupported, WrongObject
+from midstream.errors import TransactionConflict, UndefinedName, Unsupported, WrongObject
 from midstream.plan import BindContext, BoundQuery, bind_delete, bind_insert, bind_merge, bind_query, bind_update
 from midstream.plan.explain import explain_query
 from midstream.relations.catalog import CatalogState
@@ -19,6 +19,7 @@ from midstream.runtime.definitions import StateSchema, relations_read
 from midstream.runtime.settings import SETTINGS, read_setting
 from midstream.serving.result import Result, Row
 from midstream.serving.session import Session
+from midstream.serving.values import without_query
 from midstream.sql import parse_query
 from midstream.sql.mentions import place_of_name
 from midstream.sql.statements import (
@@ -207,6 +208,8 @@ def explain(session: Session, statement: Explain, context: BindContext) -> Resul
         schema = StateSchema(session.store.catalog, picture.state)
         if isinstance(target, str):
             target = _view_query(schema, target)
+        if isinstance(target, InsertQuery):
+            target = without_query(session, target, context)
         if isinstance(target, InsertValues):
             return _explain_values(schema, target, statement.analyze)
         bound = _bound(target, schema, context)
@@ -242,6 +245,12 @@ def _explain_values(schema: StateSchema, statement: InsertValues, analyze: bool)
 
 def _only_select() -> Unsupported:
     return Unsupported("EXPLAIN (ANALYZE) takes a SELECT", hint="EXPLAIN without ANALYZE takes any statement.")
+
+
+def dropped_meanwhile(name: str) -> TransactionConflict:
+    return TransactionConflict(
+        f'stream "{name}" was dropped by a concurrent transaction', hint="Run the transaction again."
+    )
 
 
 def append_only(name: str, verb: str, statement: Statement | None) -> WrongObject:
