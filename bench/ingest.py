@@ -270,7 +270,8 @@ def memory(bench: Bench) -> Iterator[Finding]:
             peaks.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
     fed.check(tables * rows)
     note = f"{peaks[0]:,.0f} MB after a tenth, {peaks[-1]:,.0f} MB at the end (peak of the driver)"
-    yield Finding("memory", [peaks[-1]], [peaks[0]], 1.15, "after a tenth of the rows", rows=tables * rows, note=note)
+    against = "after a tenth of the rows"
+    yield Finding("memory", [peaks[-1]], [peaks[0]], 1.15, against, rows=tables * rows, note=note, unit="MB")
 
 
 CASES: dict[str, Callable[[Bench], Iterator[Finding]]] = {

@@ -36,6 +36,8 @@ class Finding:
     against: str
     rows: int = 0
     note: str = ""
+    unit: str = "s"
+    """What is measured: seconds, or MB."""
 
     @property
     def ratio(self) -> float:
@@ -46,7 +48,8 @@ class Finding:
         return self.ratio <= self.limit
 
     def as_row(self) -> list[str]:
-        ours, theirs = (_seconds(statistics.median(times)) for times in (self.ours, self.theirs))
+        medians = (statistics.median(times) for times in (self.ours, self.theirs))
+        ours, theirs = (_seconds(m) if self.unit == "s" else f"{m:,.0f} {self.unit}" for m in medians)
         verdict = "yes" if self.holds else "NO"
         return [self.name, self.against, ours, theirs, f"{self.ratio:.2f}", f"{self.limit:.2f}", verdict, self.note]
 
