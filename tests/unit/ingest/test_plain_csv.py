@@ -220,7 +220,7 @@ def texts_of(type_: str) -> st.SearchStrategy[str]:
     return known | drawn | numbers if type_ in ("double precision", "real", "numeric(9,3)") else known | drawn
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.data())
 def test_any_texts_are_refused_or_taken_as_the_careful_way_takes_them(folder: Path, data: st.DataObject) -> None:
     types = data.draw(st.lists(st.sampled_from(sorted(ALPHABETS)), min_size=1, max_size=3))
