@@ -83,7 +83,7 @@ def prepare() -> None:
     screen = Screen()
     try:
         screen.say("Starting Spark once to learn its classes; this takes about half a minute.", style="dim")
-        screen.say(f"The archive is {make_archive()}. Databases now open in about half the time.")
+        screen.say(f"The archive is {make_archive()}. Databases now open in about two thirds of the time.")
     except midstream.Error as error:
         screen.show_error(error, "")
         sys.exit(1)
