@@ -95,6 +95,16 @@ def end_jvm() -> None:
     gateway.proc.wait()
 
 
+def kill_jvm() -> None:
+    """Ends the JVM of this process, which does not answer."""
+    from pyspark import SparkContext
+
+    process = getattr(SparkContext._gateway, "proc", None)
+    if process is not None:
+        process.kill()
+        process.wait()
+
+
 def local_master(slots: int) -> str:
     """Local mode gives up at a task's first failure unless it is told a number of attempts."""
     return f"local[{slots},{_TASK_ATTEMPTS}]"

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 Answered = TypeVar("Answered")
 _POLL_SECONDS = 0.02
 _PATIENCE_SECONDS = 15.0
+_CLOSING_SECONDS = 5.0
+"""What closing waits for all jobs together: Spark is stopped next, and they with it."""
 
 
 @dataclass(frozen=True)
@@ -98,8 +100,9 @@ class Lanes:
             self._closed = True
             lanes, self._free = self._free, []
             jobs = list(self._running.values())
+        give_up_at = time.monotonic() + _CLOSING_SECONDS
         for running in jobs:
-            running.stop()
+            running.stop(give_up_at)
         for lane in lanes:
             lane.close()
 
@@ -130,9 +133,9 @@ class _Running:
     lane: Lane
     answer: Future[Any]
 
-    def stop(self) -> None:
+    def stop(self, give_up_at: float | None = None) -> None:
         """Cancels until the lane is free again: a job that Spark has not yet seen cannot be cancelled once."""
-        give_up_at = time.monotonic() + _PATIENCE_SECONDS
+        give_up_at = give_up_at or time.monotonic() + _PATIENCE_SECONDS
         while not self.answer.done() and time.monotonic() < give_up_at:
             # A Spark that is gone has no job to cancel.
             with contextlib.suppress(Exception):

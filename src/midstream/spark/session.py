@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+_STOP_SECONDS = 20.0
+"""A Spark that takes longer to stop is ended together with its JVM."""
+
+
 @dataclass
 class _Shared:
     """The SparkContext that this process started, and how many engines use it."""
@@ -116,10 +120,20 @@ def _start_context(master: str, resources: Resources) -> SparkSession:
 
 
 def _stop_context(spark: SparkSession) -> None:
+    """A JVM that died, or hangs, cannot be told to stop: what pyspark remembers of it must go all the same."""
+    stopping = threading.Thread(target=_stop, args=(spark,), name="midstream-spark-stop", daemon=True)
+    stopping.start()
+    stopping.join(_STOP_SECONDS)
+    if stopping.is_alive():
+        jvm.kill_jvm()
+        stopping.join(_STOP_SECONDS)
+        _forget_dead_jvm()
+
+
+def _stop(spark: SparkSession) -> None:
     try:
         spark.stop()
     except Exception:  # noqa: BLE001
-        # A JVM that died cannot be told to stop; what pyspark remembers of it must go all the same.
         _forget_context()
 
 
