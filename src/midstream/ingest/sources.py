@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 
@@ -62,6 +62,8 @@ Source = ArrowSource | RowSource | FrameSource | FileSource
 
 def read_source(data: object) -> Source:
     """Recognises what was handed over; anything else is a `TypeMismatch`."""
+    if type(data) in (list, tuple):
+        return _rows(tuple(cast("Sequence[object]", data)))
     if isinstance(data, (str, os.PathLike)):
         return _files(os.fspath(data))
     if _is_spark_frame(data):

@@ -27,7 +27,7 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 
 from midstream.errors import Closed, Error, StorageError, TransactionConflict
-from midstream.log.files import FileSystem, OpenFile, disk_errors
+from midstream.log.files import FileSystem, disk_errors
 from midstream.log.frames import damage, frame, read_frames
 from midstream.log.records import (
     BulkFile,
@@ -138,6 +138,7 @@ class Journal:
     ) -> None:
         self._folder = folder
         self._files = files
+        self._is_committed = is_committed
         self._reserve_scns = reserve_scns
         self._moved = moved
         self._accepted = accepted
@@ -156,8 +157,8 @@ class Journal:
         """Closed segments, oldest first."""
         with disk_errors("the log could not be opened"):
             files.make_folder(folder)
-            self._recover(is_committed)
-            self._active, self._file = self._start_segment()
+            self._recover()
+            self._start_segment(self.closed)
             self._remove_empty()
 
     # --- inserting -------------------------------------------------------------------------------
@@ -171,6 +172,11 @@ class Journal:
     def enqueue(self, inserts: Sequence[Waiting]) -> None:
         """Gives inserts their place in the order; `settle` waits until they are on the disk."""
         self._queue.extend(inserts)
+
+    def flush(self) -> None:
+        """Gets all that has its place to the disk."""
+        with self._turn:
+            self._flush()
 
     def settle(self, waiting: Waiting) -> int:
         if not waiting.done:
@@ -285,12 +291,14 @@ class Journal:
 
     def _accept(self, draft: _Draft) -> None:
         """What is on the disk is now so."""
+        active = self._active
         accepted = [_without_rows(record) for record in draft.records]
-        self._standing = {**self._standing, **draft.standing}
-        self._active.records += accepted
-        self._active.bytes += sum(record.bytes for record in draft.records)
-        self.last_scn = draft.scn
-        draft.is_accepted = True
+        standing = {**self._standing, **draft.standing}
+        records = [*active.records, *accepted]
+        size = active.bytes + sum(record.bytes for record in draft.records)
+        # Nothing is called here, so Ctrl-C does not come between.
+        active.records, active.bytes, self._standing = records, size, standing
+        self.last_scn, draft.is_accepted = draft.scn, True
         for record in accepted:
             self._accepted(record)
         self._moved(draft.scn)
@@ -352,22 +360,23 @@ class Journal:
                 hint="Close the database and open it again; what was acknowledged is safe.",
             )
 
-    def _start_segment(self) -> tuple[Segment, OpenFile]:
+    def _start_segment(self, closed: deque[Segment]) -> None:
+        """A new file becomes the newest, and `closed` are those before it."""
         number = self._next_number
         segment = Segment(number, f"{self._folder}/{number:010d}{_SUFFIX}", last_scn=self.last_scn)
-        file = self._files.create(segment.path)
         data = frame(0, encode([StandingRecord(self.last_scn, tuple(self._standing.values()))]), segment.mark)
+        segment.frames, segment.size = 1, len(data)
+        file = self._files.create(segment.path)
         try:
             file.write(data)
             file.sync()
             self._files.sync_folder(self._folder)
+            # Nothing is called here, so Ctrl-C does not come between.
+            self.closed, self._active, self._file, self._next_number = closed, segment, file, number + 1
         except BaseException as failure:
             file.close()
             self._unmake(segment.path, failure)
             raise
-        segment.frames, segment.size = 1, len(data)
-        self._next_number = number + 1
-        return segment, file
 
     def _unmake(self, path: str, failure: BaseException) -> None:
         """A file that did not become the newest is not there after a crash either: it would seem to follow rows that
@@ -388,12 +397,11 @@ class Journal:
                 return
             self._check_sound()
             self._write()
-            with disk_errors("a new file of the log could not be made"):
-                segment, file = self._start_segment()
-            self._file.close()
             self._active.last_scn = self.last_scn
-            self.closed.append(self._active)
-            self._active, self._file = segment, file
+            full = self._file
+            with disk_errors("a new file of the log could not be made"):
+                self._start_segment(deque([*self.closed, self._active]))
+            full.close()
 
     @property
     def active(self) -> Segment:
@@ -477,7 +485,7 @@ class Journal:
 
     # --- opening again ---------------------------------------------------------------------------
 
-    def _recover(self, is_committed: Callable[[int], bool]) -> None:
+    def _recover(self) -> None:
         names = [name for name in self._files.names(self._folder) if name.endswith(_SUFFIX)]
         numbers = [int(name.removesuffix(_SUFFIX)) for name in names]
         if numbers and numbers != list(range(numbers[0], numbers[0] + len(numbers))):
@@ -500,7 +508,7 @@ class Journal:
                 found.append(segment)
         self._next_number = found[-1].number + 1 if found else self._next_number
         for segment in found:
-            segment.records = [r for r in segment.records if _counts(r, verdicts, is_committed)]
+            segment.records = [r for r in segment.records if _counts(r, verdicts, self._is_committed)]
             for record in segment.records:
                 self._recount(record)
             if segment.records:
@@ -586,29 +594,38 @@ class Turn:
         journal._add(draft, insert)
         journal._close_runs(draft)
         draft.records = [replace(record, prepared=True) for record in draft.records]
-        if draft.records:
-            journal._write(draft.records)
         self._draft = draft
+        if draft.records:
+            try:
+                journal._write(draft.records)
+            except Exception:
+                # Nothing of it is on the disk. After Ctrl-C, it may be.
+                self._draft = None
+                raise
 
     def commit(self) -> None:
         """To be called when the catalog knows the commit."""
-        self._is_over = True
         if self._draft is None:
             self._journal._move(self.scn)
-            return
-        self._journal._accept(self._draft)
-        self._say(committed=True)
+        elif not self._draft.is_accepted:
+            self._journal._accept(self._draft)
+        self._end(committed=True)
 
     def cancel(self) -> None:
         if self._is_over:
             return
-        self._is_over = True
-        if self._draft is not None and self._draft.records:
+        has_rows = self._draft is not None and bool(self._draft.records)
+        if has_rows:
             # The number is used up: a later commit that had it would make these rows count.
             self._journal._move(self.scn)
-            self._say(committed=False)
+        if self._journal._is_committed(self.scn):
+            # It was interrupted after the moment that counts.
+            self.commit()
+        elif has_rows:
+            self._end(committed=False)
 
-    def _say(self, *, committed: bool) -> None:
+    def _end(self, *, committed: bool) -> None:
+        self._is_over = True
         if self._draft is not None and self._draft.records:
             self._journal._verdicts.append(VerdictRecord(self.scn, committed))
 

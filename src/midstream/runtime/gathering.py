@@ -1,16 +1,19 @@
 """Inserts of few rows from many threads, read and checked together.
 
-What an insert of one row costs is nearly all fixed: to make Arrow of it, to check it, to sync the log. The thread
-whose turn it is does the first two for all that wait, and the log's own queue does the third. Each insert stays one:
-it has its own SCN, and where the rows cannot be taken together, each is tried by itself and fails by itself.
+What an insert of one row costs is nearly all fixed: to make Arrow of it, to check it, to sync the log. One thread
+leads: it does all three for those that wait, tells them, and lets the next one lead. Each insert stays one: it has its
+own SCN, and where the rows cannot be taken together, each is tried by itself and fails by itself.
 """
 
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
+from queue import Empty, SimpleQueue
 from typing import Any, cast
 
 import pyarrow as pa
@@ -29,6 +32,9 @@ from midstream.runtime.store import Store
 FEW_ROWS = 200
 """An insert of more has enough work of its own."""
 
+_PATIENCE = 0.05
+"""After so many seconds a thread looks whether the one that led was interrupted."""
+
 
 @dataclass
 class _Small:
@@ -40,14 +46,16 @@ class _Small:
     context: BindContext
     place: Waiting | None = None
     failure: Error | None = None
+    woken: SimpleQueue[None] = field(default_factory=SimpleQueue)
+    """Its thread waits here until the insert has ended, or is to lead."""
 
     @property
     def kind(self) -> tuple[object, ...]:
         return self.stream.id, self.columns
 
     @property
-    def is_taken(self) -> bool:
-        return self.place is not None or self.failure is not None
+    def is_settled(self) -> bool:
+        return self.failure is not None or (self.place is not None and self.place.done)
 
 
 class Gatherer:
@@ -57,7 +65,8 @@ class Gatherer:
         self._store = store
         self._queue: deque[_Small] = deque()
         self._queue_lock = threading.Lock()
-        self._turn = threading.Lock()
+        self._leader: _Small | None = None
+        self._last_taken = 0
 
     def takes(self, stream: Stream, rows: Sequence[object]) -> bool:
         return len(rows) <= FEW_ROWS and not any(column.default is not None for column in stream.columns)
@@ -83,32 +92,63 @@ class Gatherer:
         small = _Small(stream, tuple(columns) if columns is not None else None, rows, context)
         with self._queue_lock:
             self._queue.append(small)
-        if not small.is_taken:
-            with self._turn:
-                if not small.is_taken:
-                    self._take_all()
+        while not small.is_settled:
+            if not self._lead(small):
+                with suppress(Empty):
+                    small.woken.get(timeout=_PATIENCE)
         if small.failure is not None:
             raise small.failure
         assert small.place is not None
         return streams.journal.settle(small.place)
 
-    def _take_all(self) -> None:
-        """Reads everything that waits, and gives it its place in the log in the order in which it came."""
+    def _lead(self, small: _Small) -> bool:
+        """Takes in everything that waits, unless another thread is at it."""
+        taken: list[_Small] = []
+        try:
+            with self._queue_lock:
+                if self._leader is not None:
+                    return False
+                self._leader = small
+            if self._last_taken > 1:
+                # Those who were just told come again in a moment, and can come along.
+                time.sleep(0)
+            taken = self._next()
+            self._take(taken)
+            self._store.streams.journal.flush()
+            if not small.is_settled:
+                # Whoever had taken it was interrupted before it had its place.
+                small.failure = Error("the insert was interrupted, and took nothing")
+        finally:
+            if self._leader is small:
+                self._leader = None
+        self._wake(taken)
+        return True
+
+    def _next(self) -> list[_Small]:
         with self._queue_lock:
             taken, self._queue = list(self._queue), deque()
+        self._last_taken = len(taken)
+        return taken
+
+    def _take(self, taken: Sequence[_Small]) -> None:
+        """Reads inserts, and gives them their place in the log in the order in which they came."""
         tables: dict[int, pa.Table] = {}
-        try:
-            for kind in dict.fromkeys(small.kind for small in taken):
-                tables |= self._read([small for small in taken if small.kind == kind])
-        except BaseException as failure:
-            error = failure if isinstance(failure, Error) else Error("the insert failed", detail=repr(failure))
-            for small in taken:
-                small.failure = small.failure or error
-            raise
-        whole = [small for small in taken if small.failure is None]
-        for small in whole:
-            small.place = Waiting(Insert({small.stream.id: [tables[id(small)]]}))
-        self._store.streams.journal.enqueue([small.place for small in whole if small.place is not None])
+        for kind in dict.fromkeys(small.kind for small in taken):
+            tables |= self._read([small for small in taken if small.kind == kind])
+        places: list[Waiting] = []
+        for small in taken:
+            if small.failure is None:
+                small.place = Waiting(Insert({small.stream.id: [tables[id(small)]]}))
+                places.append(small.place)
+        self._store.streams.journal.enqueue(places)
+
+    def _wake(self, taken: Sequence[_Small]) -> None:
+        """Those whose inserts have ended, and the next to lead."""
+        for small in taken:
+            small.woken.put(None)
+        with self._queue_lock:
+            if self._queue:
+                self._queue[0].woken.put(None)
 
     def _read(self, group: Sequence[_Small]) -> dict[int, pa.Table]:
         first = group[0]
