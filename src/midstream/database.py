@@ -16,6 +16,7 @@ from midstream.log.files import LocalFiles
 from midstream.maintenance.engine import Progress
 from midstream.runtime.gathering import Gatherer
 from midstream.runtime.history import HISTORY, HistoryReader
+from midstream.runtime.pipelines import PIPELINE, PipelineReader
 from midstream.runtime.readers import ReaderMaker
 from midstream.runtime.recovery import recover
 from midstream.runtime.settings import SETTINGS, read_setting
@@ -23,6 +24,7 @@ from midstream.runtime.store import Store
 from midstream.runtime.streams import Streams
 from midstream.runtime.tally import ROW_TALLY, TALLY, TallyReader
 from midstream.runtime.upkeep import Housekeeper, Report, upkeep
+from midstream.runtime.views import Views
 from midstream.serving.execute import execute
 from midstream.serving.inserting import insert
 from midstream.serving.result import Result
@@ -55,7 +57,8 @@ class Database:
             self._store.streams = Streams(self._store, LocalFiles(), READERS)
             self._store.gatherer = Gatherer(self._store)
             recover(self._store)
-            self._store.streams.start()
+            self._store.views = Views(self._store)
+            self._store.streams.start(self._store.views.start)
         except BaseException:
             os.close(self._lock_file)
             raise
@@ -101,6 +104,7 @@ class Database:
         self._session.close()
         self._store.is_closed = True
         self._housekeeper.close()
+        self._store.views.close()
         self._store.streams.close()
         self._engine.close()
         self._store.close()
@@ -138,7 +142,12 @@ class Database:
             raise Closed("the database is closed", hint="midstream.connect opens it again.")
 
 
-READERS: dict[str, ReaderMaker] = {HISTORY: HistoryReader, TALLY: TallyReader, ROW_TALLY: TallyReader}
+READERS: dict[str, ReaderMaker] = {
+    HISTORY: HistoryReader,
+    PIPELINE: PipelineReader,
+    TALLY: TallyReader,
+    ROW_TALLY: TallyReader,
+}
 """Who can read a stream."""
 
 

@@ -24,6 +24,7 @@ from midstream.plan.typing.queries import infer_query
 from midstream.plan.typing.scopes import Scope
 from midstream.relations.schema import RowHolder
 from midstream.relations.table import ROW_ID, Column
+from midstream.relations.view import ContinuousView, Derived
 from midstream.types import Type
 
 
@@ -38,10 +39,11 @@ class Scan:
     """A base input of a bound query."""
 
     name: str
-    relation: RowHolder
+    relation: RowHolder | ContinuousView | Derived
     source: SourceKind
     """`changes` is the table's change log: its columns and old_new_mark, dml_type, trans_scn; `history` is what a
-    stream has kept."""
+    stream has kept, `stream` what comes of it; `view` is the result of a continuous view, `state` the partials of one,
+    and `static` what was computed once for it."""
     as_of: int | None
     columns: tuple[str, ...]
     """What must be read."""

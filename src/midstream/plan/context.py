@@ -14,9 +14,10 @@ from midstream.plan.literals import literal_of
 from midstream.plan.nodes import keep_place, quoted, table_alias
 from midstream.relations.schema import RowHolder, Schema
 from midstream.relations.table import ROW_ID, ROW_ID_TYPE
+from midstream.relations.view import ContinuousView, Derived
 from midstream.types import BIGINT, TEXT, Type
 
-SourceKind = Literal["table", "changes", "history"]
+SourceKind = Literal["table", "changes", "history", "stream", "static", "state", "view"]
 CHANGE_COLUMNS: tuple[tuple[str, Type], ...] = (("old_new_mark", TEXT), ("dml_type", TEXT), ("trans_scn", BIGINT))
 """What the change log of a table has beside the table's own columns."""
 
@@ -36,13 +37,15 @@ class BindContext:
 class ScanKey:
     """A base input: self-joins share one."""
 
-    relation: RowHolder
+    relation: RowHolder | ContinuousView | Derived
     source: SourceKind
     as_of: int | None
 
     def columns(self) -> dict[str, Type]:
+        if isinstance(self.relation, ContinuousView | Derived):
+            return dict(self.relation.columns)
         own = {column.name: column.type for column in self.relation.columns}
-        if self.source == "history":
+        if self.source in ("history", "stream"):
             return own
         extra = dict(CHANGE_COLUMNS) if self.source == "changes" else {}
         return {**own, **extra, ROW_ID: ROW_ID_TYPE}
@@ -58,6 +61,8 @@ class Binding:
     scans: dict[ScanKey, str] = field(default_factory=dict)
     _taken: set[str] = field(default_factory=set)
     _parameters_used: set[int] = field(default_factory=set)
+    takes_streams: bool = False
+    """Whether a stream stands for the rows that come: in the query of a continuous view."""
     views_open: tuple[str, ...] = ()
     stars: list[tuple[Position, tuple[str, ...]]] = field(default_factory=list)
     """Where a * stands in the statement, and the names that it stands for, as they can be written in its place."""

@@ -14,6 +14,7 @@ from midstream.plan import queries
 from midstream.plan.calls import is_aggregate
 from midstream.plan.context import Binding
 from midstream.plan.literals import date_literal, integer_literal, timestamp_literal
+from midstream.plan.moments import mark_moment
 from midstream.plan.nodes import child, is_query, keep_place, name_of, outside_subqueries, place_of, without_parentheses
 from midstream.plan.scopes import Scope, resolve
 from midstream.plan.trees import name_outputs, unique_names
@@ -97,24 +98,25 @@ def refuse_outside(name: str, node: exp.Expression) -> None:
 
 
 def _now(binding: Binding) -> exp.Expression:
-    return timestamp_literal(binding.context.now)
+    return mark_moment(timestamp_literal(binding.context.now), "now")
 
 
 def _local_now(binding: Binding) -> exp.Expression:
-    return timestamp_literal(binding.context.now.replace(tzinfo=None))
+    return mark_moment(timestamp_literal(binding.context.now.replace(tzinfo=None)), "local")
 
 
 def _today(binding: Binding) -> exp.Expression:
-    return date_literal(binding.context.now.date())
+    return mark_moment(date_literal(binding.context.now.date()), "date")
 
 
 def _week(binding: Binding) -> exp.Expression:
     year, week, _ = binding.context.now.isocalendar()
-    return integer_literal(year * 100 + week)
+    return mark_moment(integer_literal(year * 100 + week), "week")
 
 
 def _scn(binding: Binding) -> exp.Expression:
-    return exp.Cast(this=integer_literal(binding.context.scn), to=exp.DataType.build("BIGINT"))
+    literal = mark_moment(integer_literal(binding.context.scn), "scn")
+    return exp.Cast(this=literal, to=exp.DataType.build("BIGINT"))
 
 
 _Known = Callable[[Binding], exp.Expression]

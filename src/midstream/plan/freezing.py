@@ -15,10 +15,11 @@ from midstream.sql import parse_query
 from midstream.sql.statements import Sql
 
 
-def freeze_stars(query: Sql, schema: Schema, context: BindContext) -> Sql:
+def freeze_stars(query: Sql, schema: Schema, context: BindContext, *, takes_streams: bool = False) -> Sql:
     """The same query without stars; one that cannot be written out, for columns of one name, stays."""
     text = query.text
     binding = new_binding(schema, context)
+    binding.takes_streams = takes_streams
     queries.bind_query_tree(binding, parse_query(text).tree(), Scope())
     for place, columns in sorted(binding.stars, reverse=True):
         start = _offset(text, place)

@@ -29,6 +29,7 @@ from midstream.plan.nodes import (
     derived,
     forget_places,
     is_query,
+    keep_place,
     name_of,
     named,
     outside_subqueries,
@@ -42,7 +43,7 @@ from midstream.plan.support import not_yet, refuse_arguments
 from midstream.plan.trees import BoundTree, as_derived, rename_columns, source_columns, with_names
 from midstream.relations.stream import Stream
 from midstream.relations.table import Table
-from midstream.relations.view import View
+from midstream.relations.view import ContinuousView, View
 from midstream.sql.nodes import AllWindows, AsOf, Changes, MatchRecognize, PartReference, Pattern, Reading, StreamWindow
 
 CHANGE_LOG_PREFIX = "clog_"
@@ -389,13 +390,31 @@ def _bind_named(binding: Binding, node: exp.Table, outer: Scope) -> Item:
         return _scan_item(binding, ScanKey(relation, "table", as_of), alias, node, relation)
     if isinstance(relation, Stream):
         return _stream_item(binding, relation, alias, node, as_of)
+    if isinstance(relation, ContinuousView):
+        return _continuous_item(binding, relation, alias, node, as_of)
     return _view_item(binding, relation, alias, node, as_of)
+
+
+def _continuous_item(
+    binding: Binding, view: ContinuousView, alias: exp.Expression | None, node: exp.Table, as_of: int | None
+) -> Item:
+    if as_of is not None:
+        raise Unsupported(
+            f'"{view.name}" is a continuous view, whose past is not kept',
+            hint="A table that its result is copied into keeps its past.",
+            position=place_of(node),
+        )
+    return _scan_item(binding, ScanKey(view, "view", None), alias, node, None)
 
 
 def _stream_item(
     binding: Binding, stream: Stream, alias: exp.Expression | None, node: exp.Table, as_of: int | None
 ) -> Item:
     """A stream that keeps its history reads like a table; another one has no rows to read."""
+    if binding.takes_streams:
+        if as_of is not None:
+            raise Unsupported("a continuous view reads a stream as it comes, not AS OF an SCN", position=place_of(node))
+        return _scan_item(binding, ScanKey(stream, "stream", None), alias, node, None)
     if stream.history is None:
         raise WrongObject(
             f'stream "{stream.name}" keeps no rows that could be read',
@@ -477,7 +496,7 @@ def _scan_item(
     columns = _renamed(rename_columns(own, alias, name), own)
     kernel_alias = binding.fresh_alias(name)
     source = Source(name, kernel_alias, columns, keys_of, relation_name, place_of(alias or node))
-    return binding.scan(key, kernel_alias), Namespace.of(source)
+    return keep_place(binding.scan(key, kernel_alias), node), Namespace.of(source)
 
 
 def _change_log_item(

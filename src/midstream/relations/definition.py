@@ -17,7 +17,7 @@ from midstream.relations.table import (
     Table,
     TableConstraint,
 )
-from midstream.relations.view import View
+from midstream.relations.view import ContinuousView, View
 from midstream.types import parse_type
 
 _CONSTRAINTS: dict[str, type[TableConstraint]] = {
@@ -29,14 +29,17 @@ _CONSTRAINTS: dict[str, type[TableConstraint]] = {
 
 
 def kind_of(relation: Relation) -> str:
-    return {Table: "table", Stream: "stream", View: "view"}[type(relation)]
+    return {Table: "table", Stream: "stream", View: "view", ContinuousView: "continuous view"}[type(relation)]
 
 
 def encode(relation: Relation) -> str:
     """The definition without name and id, which have columns of their own."""
     if isinstance(relation, View):
         columns = [[name, str(type_)] for name, type_ in relation.columns]
-        return json.dumps({"columns": columns, "query": relation.query, "reads": relation.reads})
+        written_view: dict[str, Any] = {"columns": columns, "query": relation.query, "reads": relation.reads}
+        if isinstance(relation, ContinuousView):
+            written_view |= {"kernel": relation.kernel, "backfill": relation.backfill}
+        return json.dumps(written_view)
     written: dict[str, Any] = {
         "columns": [_encode_column(column) for column in relation.columns],
         "constraints": [_encode_constraint(constraint) for constraint in relation.constraints],
@@ -52,9 +55,10 @@ def encode(relation: Relation) -> str:
 
 def decode(kind: str, id: int, name: str, text: str) -> Relation:
     value = json.loads(text)
-    if kind == "view":
+    if kind in ("view", "continuous view"):
         named = tuple((column, parse_type(type_)) for column, type_ in value["columns"])
-        return View(id, name, named, value["query"], tuple(value["reads"]))
+        plain = (id, name, named, value["query"], tuple(value["reads"]))
+        return View(*plain) if kind == "view" else ContinuousView(*plain, value["kernel"], value["backfill"])
     columns = tuple(_decode_column(column) for column in value.pop("columns"))
     constraints = tuple(_decode_constraint(constraint) for constraint in value.pop("constraints"))
     if kind == "table":

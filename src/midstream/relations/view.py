@@ -1,4 +1,4 @@
-"""An ordinary view: a name for a query, kept as the text that the user wrote."""
+"""Views: names for queries, kept as the text that the user wrote. One over streams is continuous."""
 
 from __future__ import annotations
 
@@ -16,3 +16,29 @@ class View:
     query: str
     reads: tuple[str, ...]
     """The relations that the query names."""
+
+
+@dataclass(frozen=True)
+class ContinuousView(View):
+    """A view over streams: partials of what has come are kept, and the rest of the query runs when it is read."""
+
+    kernel: str = "duckdb"
+    """Who computes the partials."""
+    backfill: bool = False
+    """Whether it began with the history of its streams."""
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        return tuple(name for name, _ in self.columns)
+
+
+@dataclass(frozen=True)
+class Derived:
+    """A relation that only maintenance knows: a state of partials, or what was computed once from tables."""
+
+    name: str
+    columns: tuple[tuple[str, Type], ...]
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        return tuple(name for name, _ in self.columns)

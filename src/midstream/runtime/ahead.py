@@ -8,8 +8,8 @@ read is found before anything is acknowledged. What they made of it waits for th
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import pyarrow.parquet as pq
 
@@ -21,7 +21,7 @@ from midstream.kernels import quote_name
 from midstream.log.batches import Batch, BatchFile, shares
 from midstream.log.journal import Unkept
 from midstream.log.records import BulkFile
-from midstream.maintenance.engine import Answer, CopyFiles, Piece
+from midstream.maintenance.engine import Answer, CopyFiles, Piece, WrittenFile
 from midstream.relations.stream import Stream
 from midstream.runtime.readers import BATCH, Reader, batch_source
 from midstream.runtime.streams import FEW_ROWS, Ahead, Item
@@ -62,7 +62,25 @@ class _Job:
         self.owners += [owner] * len(pieces)
 
     def answers_of(self, owner: object, answers: Sequence[Answer]) -> list[Answer]:
-        return [answer for who, answer in zip(self.owners, answers, strict=True) if who == owner]
+        own = [(piece, answer) for who, piece, answer in self._all(answers) if who == owner]
+        return [answer if piece.copies is None else replace(answer, files=()) for piece, answer in own]
+
+    def copy(self, folder: str, paths: Sequence[str]) -> None:
+        """Files are copied beside what tasks read anyway: a task that only copied would keep a core from the readers.
+        The copies come in the order of the files."""
+        hosts = [at for at, piece in enumerate(self.pieces) if piece.output is None and not piece.checks]
+        if not hosts:
+            self.add(_COPY, [Piece("SELECT 1 AS one", copies=CopyFiles(folder, tuple(paths)))])
+            return
+        share = -(-len(paths) // len(hosts))
+        for at, start in zip(hosts, range(0, len(paths), share), strict=False):
+            self.pieces[at] = replace(self.pieces[at], copies=CopyFiles(folder, tuple(paths[start : start + share])))
+
+    def copies(self, answers: Sequence[Answer]) -> list[WrittenFile]:
+        return [file for _, piece, answer in self._all(answers) if piece.copies is not None for file in answer.files]
+
+    def _all(self, answers: Sequence[Answer]) -> Iterator[tuple[object, Piece, Answer]]:
+        return zip(self.owners, self.pieces, answers, strict=True)
 
 
 _COPY, _LOOK = "copy", "look"
@@ -81,7 +99,7 @@ def take_as_they_are(writer: Writer, stream: Stream, input: FileInput) -> int:
     kept = store.streams.keeps(stream)
     job = _planned(writer, stream, sources, readers, kept)
     answers = store.engine.run("duckdb", job.pieces, label="take files", cancellation=writer.cancellation)
-    copies = [file for answer in job.answers_of(_COPY, answers) for file in answer.files]
+    copies = job.copies(answers)
     if [_state(file.path) for file in input.files] != before:
         for copy in copies:
             os.unlink(copy.path)
@@ -92,7 +110,7 @@ def take_as_they_are(writer: Writer, stream: Stream, input: FileInput) -> int:
         return rows
     items: list[Item] = [BulkFile(f"bulk/{os.path.basename(c.path)}", c.rows, c.bytes) for c in copies]
     made = {id: job.answers_of(id, answers) for id in readers}
-    store.streams.remember(Ahead(frozenset(copy.path for copy in copies), made))
+    store.streams.remember(Ahead(frozenset(copy.path for copy in copies), made, readers))
     writer.transaction.stream(stream, items)
     return rows
 
@@ -100,12 +118,8 @@ def take_as_they_are(writer: Writer, stream: Stream, input: FileInput) -> int:
 def _planned(
     writer: Writer, stream: Stream, sources: tuple[BatchFile, ...], readers: Mapping[int, Reader], kept: bool
 ) -> _Job:
-    """Copies first, since they take longest to reach the disk; then what readers make of the files, and a look at
-    the columns that none of them reads."""
+    """What readers make of the files, a look at the columns that none of them reads, and the copies."""
     engine, job = writer.transaction.store.engine, _Job()
-    if kept:
-        folder = writer.transaction.store.streams.bulk_folder(stream)
-        job.add(_COPY, [Piece("SELECT 1 AS one", copies=CopyFiles(folder, (file.path,))) for file in sources])
     parts = shares(Batch(stream.id, 0, 0, sources), engine.cores, FEW_ROWS)
     for id, reader in readers.items():
         job.add(id, list(reader.pieces(parts)))
@@ -116,6 +130,8 @@ def _planned(
         sources_of = [batch_source(part, stream, unread) for part in parts]
         text = f"SELECT {looked} FROM {BATCH}"
         job.add(_LOOK, [Piece(text, source.inputs, source.views) for source in sources_of])
+    if kept:
+        job.copy(writer.transaction.store.streams.bulk_folder(stream), [source.path for source in sources])
     return job
 
 

@@ -32,6 +32,7 @@ from midstream.relations.catalog import CatalogState, ChangeFile, Publication, R
 from midstream.relations.schema import Relation
 from midstream.relations.stream import Stream
 from midstream.relations.table import ROW_ID, ROW_ID_TYPE
+from midstream.relations.view import ContinuousView
 from midstream.runtime.constraints import check_against_others
 from midstream.runtime.constraints.increasing import encode_maximum
 from midstream.runtime.history import HISTORY
@@ -65,8 +66,11 @@ def commit(transaction: Transaction, settings: Mapping[str, object], cancellatio
         if not (changes or transaction.defined or transaction.dropped):
             scn = streams.append(inserts, insert)
         else:
-            scn = _commit_tables(transaction, changes, inserts, insert)
+            scn = _commit_tables(transaction, changes, inserts, insert, settings, cancellation)
         transaction.is_committed = True
+    for relation in transaction.dropped.values():
+        if isinstance(relation, ContinuousView):
+            transaction.store.views.drop(relation.id)
     for relation in transaction.dropped.values():
         if isinstance(relation, Stream):
             streams.dropped(relation)
@@ -74,7 +78,12 @@ def commit(transaction: Transaction, settings: Mapping[str, object], cancellatio
 
 
 def _commit_tables(
-    transaction: Transaction, changes: list[TableChanges], inserts: Sequence[StreamRows], insert: Insert
+    transaction: Transaction,
+    changes: list[TableChanges],
+    inserts: Sequence[StreamRows],
+    insert: Insert,
+    settings: Mapping[str, object],
+    cancellation: Cancellation | None,
 ) -> int:
     store = transaction.store
     with store.commit_lock:
@@ -84,16 +93,42 @@ def _commit_tables(
         for rows in inserts:
             if transaction.rebased(latest).relations.get(rows.stream.name) != rows.stream:
                 raise _conflict(f'stream "{rows.stream.name}" was dropped by a concurrent transaction')
-        written = _write_all(store, changes, latest)
+        views = _new_views(transaction, latest, settings, cancellation)
         scn = 0
+        written = _Written()
         try:
+            written = _write_all(store, changes, latest)
             with store.streams.journal.turn() as turn:
                 scn = turn.scn
                 return _publish(transaction, changes, written, insert, turn)
         except BaseException:
             if not store.catalog.has_commit(scn):
                 take_back(store, latest, written.versions)
+                for view in views:
+                    store.views.drop(view.id)
             raise
+
+
+def _new_views(
+    transaction: Transaction,
+    latest: CatalogState,
+    settings: Mapping[str, object],
+    cancellation: Cancellation | None,
+) -> list[ContinuousView]:
+    """Pipelines of new views are there before the views, so that no insert comes between."""
+    known = {relation.id for relation in latest.relations.values()}
+    made: list[ContinuousView] = []
+    picture = transaction.glimpse(transaction.rebased(latest))
+    try:
+        for view in transaction.defined.values():
+            if isinstance(view, ContinuousView) and view.id not in known:
+                transaction.store.views.create(view, picture, settings, cancellation)
+                made.append(view)
+    except BaseException:
+        for view in made:
+            transaction.store.views.drop(view.id)
+        raise
+    return made
 
 
 def _publish(

@@ -14,12 +14,14 @@ from midstream.errors import (
     DuplicateName,
     Error,
     InvalidDefinition,
+    InvalidParameter,
     TypeMismatch,
     UndefinedName,
     Unsupported,
     WrongObject,
 )
-from midstream.plan import BindContext, bind_condition, bind_default, bind_query, freeze_stars
+from midstream.plan import BindContext, Output, bind_condition, bind_default, bind_query, freeze_stars
+from midstream.plan.cut import cut_view
 from midstream.relations.catalog import Catalog, CatalogState
 from midstream.relations.definition import kind_of
 from midstream.relations.schema import Relation, RowHolder
@@ -34,13 +36,13 @@ from midstream.relations.table import (
     Table,
     TableConstraint,
 )
-from midstream.relations.view import View
+from midstream.relations.view import ContinuousView, View
 from midstream.runtime.rows import STREAM_MARKS
 from midstream.runtime.store import Store
 from midstream.runtime.transaction import Transaction
 from midstream.runtime.writing import Writer
 from midstream.sql import parse_query
-from midstream.sql.mentions import columns_named, place_of_name, relations_named
+from midstream.sql.mentions import columns_named, relations_named
 from midstream.sql.statements import (
     Check,
     ColumnDefinition,
@@ -55,6 +57,7 @@ from midstream.sql.statements import (
     Sql,
     Unique,
 )
+from midstream.types import Type
 
 RESERVED_COLUMNS = frozenset([ROW_ID, "_action", "_change_type", "_commit_version", "_commit_timestamp"])
 RESERVED_COLUMNS |= {name for name, _ in STREAM_MARKS}
@@ -266,40 +269,48 @@ def _comparable(left: Column, right: Column) -> bool:
 # --- views -----------------------------------------------------------------------------------------
 
 
-def create_view(writer: Writer, statement: CreateView) -> None:
+def create_view(writer: Writer, statement: CreateView) -> tuple[str, ...]:
     transaction, context = writer.transaction, writer.context
     store, state = transaction.store, transaction.state
     check_name(statement.name)
     known = state.relations.get(statement.name)
     if not statement.or_replace and is_there(state, statement.name, statement.if_not_exists):
-        return
+        return ()
     if known is not None and not isinstance(known, View):
         raise WrongObject(f'"{statement.name}" is not a view')
-    _refuse_streams(statement, state)
-    view = define_view(store, statement, state, context, known)
+    view, notices = define_view(store, statement, state, writer)
     if known is not None:
         check_readers(store, known.name, replace_relation(state, known, view), context)
-    transaction.define([view])
+    is_same = type(view) is View and type(known) is View
+    transaction.define([replace(view, id=known.id) if is_same and known is not None else view])
+    if known is not None and not is_same:
+        transaction.define(dropped=[known])
+    return notices
 
 
-def _refuse_streams(statement: CreateView, state: CatalogState) -> None:
-    streams = [name for name in relations_read(statement.query, state) if isinstance(state.relations[name], Stream)]
-    if streams:
-        raise Unsupported(
-            "a view over a stream is not available yet",
-            detail=f'The view reads "{streams[0]}". The statement is understood, but this version of Midstream cannot '
-            "run it.",
-            hint="docs/roadmap.md says what comes next.",
-            position=place_of_name(statement, streams[0], after=statement.name),
-        )
+def reads_stream(statement: CreateView, state: CatalogState) -> str | None:
+    """The first stream that a view's query names."""
+    named = relations_read(statement.query, state)
+    return next((name for name in named if isinstance(state.relations[name], Stream)), None)
+
+
+VIEW_OPTIONS = ("backfill",)
 
 
 def define_view(
-    store: Store, statement: CreateView, state: CatalogState, context: BindContext, known: View | None
-) -> View:
-    schema = StateSchema(store.catalog, state)
-    bound = bind_query(statement.query, schema, context)
-    names = [output.name for output in bound.outputs]
+    store: Store, statement: CreateView, state: CatalogState, writer: Writer
+) -> tuple[View, tuple[str, ...]]:
+    schema, context = StateSchema(store.catalog, state), writer.context
+    stream = reads_stream(statement, state)
+    options = _view_options(statement, stream)
+    notices: tuple[str, ...] = ()
+    outputs: tuple[Output, ...]
+    if stream is not None:
+        plan = cut_view(statement.query, schema, context)
+        outputs, notices = plan.outputs, plan.notices
+    else:
+        outputs = bind_query(statement.query, schema, context).outputs
+    names = [output.name for output in outputs]
     if len(statement.columns) > len(names):
         raise InvalidDefinition("CREATE VIEW specifies more column names than columns", sqlstate="42601")
     names[: len(statement.columns)] = statement.columns
@@ -309,9 +320,35 @@ def define_view(
     reads = relations_read(statement.query, state)
     if statement.name in reads:
         raise InvalidDefinition(f'view "{statement.name}" would read itself', sqlstate="42P17")
-    columns = tuple((name, output.type) for name, output in zip(names, bound.outputs, strict=True))
-    text = freeze_stars(statement.query, schema, context).text
-    return View(known.id if known else store.catalog.new_id(), statement.name, columns, text, reads)
+    columns = tuple((name, output.type) for name, output in zip(names, outputs, strict=True))
+    text = freeze_stars(statement.query, schema, context, takes_streams=stream is not None).text
+    plain = (store.catalog.new_id(), statement.name, columns, text, reads)
+    if stream is None:
+        return View(*plain), notices
+    kernel = "spark" if writer.settings["kernel"] == "spark" else "duckdb"
+    return ContinuousView(*plain, kernel, bool(options.get("backfill"))), notices
+
+
+def _view_options(statement: CreateView, stream: str | None) -> dict[str, object]:
+    options = {name: read_option(name, value) for name, value in statement.options.items()}
+    if options and stream is None:
+        raise Unsupported(
+            f'"{next(iter(options))}" is an option of views over streams',
+            hint="Leave WITH out: an ordinary view has no options.",
+        )
+    return options
+
+
+def read_option(name: str, value: object) -> object:
+    if name not in VIEW_OPTIONS:
+        raise InvalidParameter(
+            f'unrecognized option "{name}" of a view',
+            detail="The options are " + ", ".join(VIEW_OPTIONS) + ".",
+            sqlstate="22023",
+        )
+    if str(value).lower() not in ("true", "false", "on", "off", "1", "0"):
+        raise InvalidParameter(f'option "{name}" takes true or false, not {value!r}', sqlstate="22023")
+    return str(value).lower() in ("true", "on", "1")
 
 
 def relations_read(query: Sql, state: CatalogState) -> tuple[str, ...]:
@@ -344,11 +381,22 @@ def broken_readers(store: Store, name: str, state: CatalogState, context: BindCo
 
 
 def _still_binds(store: Store, view: View, state: CatalogState, context: BindContext) -> bool:
+    schema = StateSchema(store.catalog, state)
     try:
-        bound = bind_query(parse_query(view.query), StateSchema(store.catalog, state), context)
+        if isinstance(view, ContinuousView):
+            plan = cut_view(parse_query(view.query), schema, context)
+            return _types(plan.outputs) == _types_of(view) and store.views.keeps(view, plan)
+        return _types(bind_query(parse_query(view.query), schema, context).outputs) == _types_of(view)
     except Error:
         return False
-    return [output.type for output in bound.outputs] == [type_ for _, type_ in view.columns]
+
+
+def _types(outputs: Sequence[Output]) -> list[Type]:
+    return [output.type for output in outputs]
+
+
+def _types_of(view: View) -> list[Type]:
+    return [type_ for _, type_ in view.columns]
 
 
 def check_readers(store: Store, name: str, state: CatalogState, context: BindContext) -> None:
@@ -386,7 +434,7 @@ def _find(state: CatalogState, statement: Drop, name: str) -> Relation | None:
         if statement.if_exists:
             return None
         raise UndefinedName(f'{statement.kind} "{name}" does not exist')
-    kind = kind_of(relation)
+    kind = "view" if isinstance(relation, View) else kind_of(relation)
     if kind != statement.kind:
         raise WrongObject(f'"{name}" is not a {statement.kind}', hint=f"Use DROP {kind.upper()} to remove a {kind}.")
     return relation

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from midstream.kernels import quote_name
+from midstream.kernels import Kernel, quote_name
 from midstream.log.batches import ARRIVED, POSITION, SCN, Batch
 from midstream.maintenance.engine import Answer, Piece, WriteParquet
 from midstream.relations.catalog import ReaderEntry
@@ -32,6 +32,7 @@ class HistoryReader:
     entry: ReaderEntry
     stores_rows: bool = True
     needs_places: bool = True
+    kernel: Kernel = "duckdb"
 
     @property
     def columns(self) -> frozenset[str]:
@@ -45,7 +46,7 @@ class HistoryReader:
         sources = [batch_source(batch, self.stream, self.stream.column_names, marked=True) for batch in batches]
         return [replace(source, sql=text, output=output) for source in sources]
 
-    def absorb(self, state: str, answers: Sequence[Answer]) -> Absorbed:
+    def absorb(self, state: str, answers: Sequence[Answer], upto: int) -> Absorbed:
         folder = self.store.folder(self.stream.id)
         files = [
             (DataFile(Path(file.path).name, file.rows, file.bytes), file.stats)

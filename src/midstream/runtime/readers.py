@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from midstream.kernels import Kernel, quote_name
 from midstream.log.batches import ARRIVED, POSITION, SCN, Batch, BatchFile
 from midstream.maintenance.engine import Answer, FileColumn, Files, Input, Piece
 from midstream.relations.catalog import ReaderEntry
@@ -30,6 +31,8 @@ class Absorbed:
     state: str
     version: tuple[int, int] | None = None
     """(table, Delta version) of rows that it stored."""
+    settle: Callable[[], None] = lambda: None
+    """To be called once it is recorded."""
 
 
 class Reader(Protocol):
@@ -44,6 +47,11 @@ class Reader(Protocol):
         ...
 
     @property
+    def kernel(self) -> Kernel:
+        """Which kernel computes what it keeps."""
+        ...
+
+    @property
     def columns(self) -> frozenset[str]:
         """The columns that it reads."""
         ...
@@ -52,21 +60,23 @@ class Reader(Protocol):
         """What to compute: each of the batches is a share of the rows for one task."""
         ...
 
-    def absorb(self, state: str, answers: Sequence[Answer]) -> Absorbed:
-        """What it keeps after a batch, from what it kept before and the answers of its pieces, in order."""
+    def absorb(self, state: str, answers: Sequence[Answer], upto: int) -> Absorbed:
+        """What it keeps after a batch that ends with an SCN, from what it kept before and the answers of its pieces."""
         ...
 
 
 ReaderMaker = Callable[[Store, Stream, ReaderEntry], Reader]
 
 
-def batch_source(batch: Batch, stream: Stream, columns: Sequence[str], *, marked: bool = False) -> Piece:
+def batch_source(
+    batch: Batch, stream: Stream, columns: Sequence[str], *, marked: bool = False, kernel: Kernel = "duckdb"
+) -> Piece:
     """The rows of a batch as the inputs and views of a piece, under the name BATCH; `marked` adds the SCN, the position
     and the time of arrival of every row."""
     own = tuple(FileColumn(c.name, c.type) for c in stream.columns if c.name in columns)
     inputs: dict[str, Input] = {}
     texts: list[str] = []
-    names = ", ".join(_quoted(column.name) for column in own)
+    names = ", ".join(quote_name(column.name, kernel) for column in own)
     sealed = [file for file in batch.files if file.scn is None]
     bulk = [file for file in batch.files if file.scn is not None]
     if sealed or not bulk:
@@ -107,7 +117,3 @@ def _marked_files(files: Sequence[BatchFile], columns: tuple[FileColumn, ...]) -
 def _row_groups(files: Sequence[BatchFile]) -> tuple[tuple[int, ...] | None, ...] | None:
     groups = tuple(file.row_groups for file in files)
     return None if all(taken is None for taken in groups) else groups
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'

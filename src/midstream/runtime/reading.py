@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Protocol
+from typing import Protocol, cast
 
-from midstream.errors import TransactionConflict, UndefinedName
+from midstream.errors import InternalError, TransactionConflict, UndefinedName
 from midstream.kernels import Kernel, quote_name
 from midstream.log.batches import SCN
 from midstream.maintenance.engine import FileColumn, Files, Input, Piece, WriteParquet
@@ -23,7 +23,9 @@ from midstream.relations.catalog import CatalogState, ChangeFile
 from midstream.relations.schema import RowHolder
 from midstream.relations.stream import Stream
 from midstream.relations.table import ROW_ID, ROW_ID_TYPE, Table
+from midstream.relations.view import ContinuousView, Derived
 from midstream.runtime.history import HISTORY
+from midstream.runtime.results import Moment, Result
 from midstream.runtime.rows import RowSet
 from midstream.runtime.store import Store
 from midstream.storage.delta import DataFile
@@ -61,6 +63,8 @@ class Sources:
     kernel: Kernel
     inputs: dict[str, Input] = field(default_factory=dict)
     views: list[tuple[str, str]] = field(default_factory=list)
+    held: list[object] = field(default_factory=list)
+    """Results of views, whose files stay while somebody holds them."""
 
     def quote(self, name: str) -> str:
         return quote_name(name, self.kernel)
@@ -100,7 +104,13 @@ def sources_of(store: Store, picture: Picture, bound: BoundQuery, kernel: Kernel
 
 def add_scan(store: Store, picture: Picture, scan: Scan, sources: Sources) -> None:
     relation = scan.relation
-    if isinstance(relation, Stream):
+    if isinstance(relation, ContinuousView):
+        result = _result_of(store, picture, relation)
+        sources.inputs[scan.name] = store.views.input_of(relation, result, _view_columns(relation, scan))
+        sources.held.append(result)
+    elif isinstance(relation, Derived):
+        raise InternalError(f"{relation.name} is read by maintenance alone")
+    elif isinstance(relation, Stream):
         _add_history(store, picture.state, relation, scan, sources)
     elif scan.source == "changes":
         _add_changes(store, picture.state, relation, scan, sources)
@@ -109,6 +119,26 @@ def add_scan(store: Store, picture: Picture, scan: Scan, sources: Sources) -> No
         sources.inputs[scan.name] = table_files(store, state, relation, scan.columns)
     else:
         add_table(store, picture, relation, scan.columns, scan.name, sources)
+
+
+def _result_of(store: Store, picture: Picture, view: ContinuousView) -> Result:
+    """The view's result that the statement has got, or else the newest."""
+    known = picture.results.get(view.id) if isinstance(picture, Moment) else None
+    return known if known is not None else store.views.moment([view], {}).results[view.id]
+
+
+def _view_columns(view: ContinuousView, scan: Scan) -> tuple[str, ...]:
+    return tuple(name for name in scan.columns if name != ROW_ID) or view.column_names[:1]
+
+
+def history_view(
+    store: Store, stream: Stream, columns: Sequence[str], upto: int, kernel: Kernel
+) -> tuple[dict[str, Input], str]:
+    """What a stream has kept up to an SCN: inputs, and a SELECT of columns over them."""
+    wanted = tuple(name for name in columns if name != ROW_ID)
+    kept = table_files(store, store.catalog.state, stream, (SCN, *wanted), keep=lambda file: _began_by(file, upto))
+    listed = ", ".join(quote_name(name, kernel) for name in wanted) or f"0 AS {quote_name(ROW_ID, kernel)}"
+    return {"kept": kept}, f"SELECT {listed} FROM kept WHERE {SCN} <= {upto}"
 
 
 def _add_history(store: Store, state: CatalogState, stream: Stream, scan: Scan, sources: Sources) -> None:
@@ -265,6 +295,7 @@ def _select_changes(sources: Sources, name: str, kind: str, columns: Sequence[st
 def _no_changes(sources: Sources, scan: Scan) -> str:
     """An empty relation of the right shape, so that a table with no change has a change log."""
     types = {"old_new_mark": TEXT, "dml_type": TEXT, "trans_scn": BIGINT}
-    columns = tuple(FileColumn(name, types.get(name) or type_of_column(scan.relation, name)) for name in scan.columns)
+    table = cast(Table, scan.relation)
+    columns = tuple(FileColumn(name, types.get(name) or type_of_column(table, name)) for name in scan.columns)
     sources.inputs[f"{scan.name}_none"] = Files((), columns)
     return sources.select([column.name for column in columns], f"{scan.name}_none")

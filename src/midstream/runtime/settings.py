@@ -63,6 +63,7 @@ SETTINGS = {
             "max_backlog", 2**30, read_bytes, "the most that a stream's readers may have to absorb; inserts then wait"
         ),
         Setting("insert_timeout", 30.0, read_duration, "how long an insert waits for the readers of its stream"),
+        Setting("max_staleness", 0.0, read_duration, "how old a continuous view's result may be that a read takes"),
         Setting("retain_history", 7 * 86400.0, read_duration, "how long AS OF and the change logs reach back", True),
     )
 }

@@ -6,6 +6,7 @@
       tables/7/       one Delta table
       log/            what streams have acknowledged and some reader still has to absorb
       streams/9/      files of one stream on their way to its readers
+      views/…/        what a continuous view keeps of a stream
       staging/        rows on their way; empty when nothing runs
 
 `pinned(state)` protects the files of a picture from being deleted while someone reads them.
@@ -32,6 +33,7 @@ from midstream.storage.delta import DeltaFolder
 if TYPE_CHECKING:
     from midstream.runtime.gathering import Gatherer
     from midstream.runtime.streams import Streams
+    from midstream.runtime.views import Views
 
 ID_BLOCK = 1 << 36
 """Row ids set aside for a task that cannot know how many rows it will write."""
@@ -52,6 +54,7 @@ class Store:
         self.commit_lock = threading.RLock()
         self.is_closed = False
         self.streams: Streams
+        self.views: Views
         self.gatherer: Gatherer
         """Streams at work, and their small inserts; set by whoever wires the database."""
         self._folders: dict[int, DeltaFolder] = {}

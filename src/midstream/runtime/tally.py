@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from midstream.kernels import quote_name
+from midstream.kernels import Kernel, quote_name
 from midstream.log.batches import POSITION, SCN, Batch
 from midstream.maintenance.engine import Answer, Piece
 from midstream.relations.catalog import ReaderEntry
@@ -51,6 +51,7 @@ class Counts:
 
 class TallyReader:
     stores_rows = False
+    kernel: Kernel = "duckdb"
 
     def __init__(self, store: Store, stream: Stream, entry: ReaderEntry) -> None:
         self._stream = stream
@@ -63,7 +64,7 @@ class TallyReader:
         sources = [batch_source(batch, self._stream, names, marked=placed) for batch in batches]
         return [replace(source, sql=text) for source in sources]
 
-    def absorb(self, state: str, answers: Sequence[Answer]) -> Absorbed:
+    def absorb(self, state: str, answers: Sequence[Answer], upto: int) -> Absorbed:
         counts = Counts.read(state)
         for answer in answers:
             assert answer.table is not None

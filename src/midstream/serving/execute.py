@@ -6,15 +6,18 @@ from collections.abc import Sequence
 from typing import cast
 
 from midstream.errors import Error, InvalidQuery, SqlSyntaxError, UndefinedName, Unsupported, WrongObject
+from midstream.maintenance.engine import Cancellation
 from midstream.plan import BindContext, BoundQuery, bind_delete, bind_insert, bind_merge, bind_query, bind_update
 from midstream.relations.schema import RowHolder
 from midstream.relations.stream import Stream
 from midstream.relations.table import Column, Table
-from midstream.relations.view import View
+from midstream.relations.view import ContinuousView, View
 from midstream.runtime import copying, definitions, query
 from midstream.runtime.alterations import alter_table
 from midstream.runtime.definitions import StateSchema, relations_read
 from midstream.runtime.new_streams import create_stream
+from midstream.runtime.reading import Picture
+from midstream.runtime.results import Moment
 from midstream.runtime.settings import SETTINGS, read_setting
 from midstream.runtime.transaction import Transaction
 from midstream.runtime.writing import Writer
@@ -109,9 +112,10 @@ def not_yet(statement: Statement) -> Unsupported:
 
 
 def select(session: Session, statement: Select, context: BindContext) -> Result:
-    with session.reading() as picture, session.cancellable() as cancellation:
+    with session.reading() as transaction, session.cancellable() as cancellation:
         store = session.store
-        bound = bind_query(statement.query, StateSchema(store.catalog, picture.state), context)
+        bound = bind_query(statement.query, StateSchema(store.catalog, transaction.state), context)
+        picture = _seen(session, transaction, bound, cancellation)
         table = query.run_query(store, picture, bound, session.settings, cancellation)
     return Result(
         status=f"SELECT {table.num_rows}",
@@ -120,6 +124,16 @@ def select(session: Session, statement: Select, context: BindContext) -> Result:
         types=[output.type for output in bound.outputs],
         data_frame=lambda: query.data_frame(store, picture, bound, table),
     )
+
+
+def _seen(session: Session, transaction: Transaction, bound: BoundQuery, cancellation: Cancellation) -> Picture:
+    """What a query sees. With continuous views in it, all that it reads is of the SCN of their results; in a
+    transaction its tables stay as they were when that began, since streams take no part in it."""
+    views = [scan.relation for scan in bound.scans if isinstance(scan.relation, ContinuousView)]
+    if not views:
+        return transaction
+    moment = session.store.views.moment(views, session.settings, cancellation)
+    return Moment(transaction.state, moment.results, transaction.changes) if session.in_transaction else moment
 
 
 # --- writing ---------------------------------------------------------------------------------------
@@ -258,7 +272,8 @@ def copy_to(session: Session, statement: Copy, context: BindContext) -> Result:
     with session.reading() as picture, session.cancellable() as cancellation:
         schema = StateSchema(session.store.catalog, picture.state)
         bound = _bind_copied(statement, schema, context)
-        table = query.run_query(session.store, picture, bound, session.settings, cancellation)
+        seen = _seen(session, picture, bound, cancellation)
+        table = query.run_query(session.store, seen, bound, session.settings, cancellation)
         rows = copying.copy_out(table, [output.type for output in bound.outputs], statement)
     return Result(status=f"COPY {rows}", scn=picture.state.scn)
 
@@ -279,7 +294,10 @@ def _bind_copied(statement: Copy, schema: StateSchema, context: BindContext) -> 
 def define(
     session: Session, statement: CreateTable | CreateTableAs | CreateStream | CreateView | Drop, context: BindContext
 ) -> Result:
+    notices: list[str] = []
+
     def work(writer: Writer) -> str:
+        notices.clear()
         match statement:
             case CreateTable():
                 definitions.create_table(writer, statement)
@@ -289,8 +307,9 @@ def define(
             case CreateStream():
                 create_stream(writer, statement)
                 return "CREATE STREAM"
-            case CreateView(kind="plain", options=options) if not options:
-                definitions.create_view(writer, statement)
+            case CreateView():
+                _check_kind(statement, writer)
+                notices.extend(definitions.create_view(writer, statement))
                 return "CREATE VIEW"
             case Drop(kind="table" | "view" | "stream" as kind):
                 definitions.drop(writer.transaction, statement)
@@ -299,7 +318,19 @@ def define(
                 raise not_yet(statement)
 
     status, scn = session.writing(work, context)
-    return Result(status=status, scn=scn)
+    return Result(status=status, scn=scn, notices=notices)
+
+
+def _check_kind(statement: CreateView, writer: Writer) -> None:
+    """A view over a stream is continuous, whatever it is called; over tables alone, only the plain kind is there."""
+    if statement.kind != "plain" and definitions.reads_stream(statement, writer.transaction.state) is None:
+        if statement.kind == "continuous":
+            raise InvalidQuery(
+                f'view "{statement.name}" reads no stream, and only then is a view continuous',
+                hint="CREATE VIEW makes an ordinary one.",
+                sqlstate="42P16",
+            )
+        raise not_yet(statement)
 
 
 def alter(session: Session, statement: AlterTable, context: BindContext) -> Result:

@@ -16,6 +16,7 @@ from midstream.plan.functions import (
     casts_table,
     numbers,
     operators,
+    partials,
     patterns,
     spark_only,
     texts,
@@ -37,7 +38,8 @@ FAMILIES: dict[str, list[Function]] = {
     "Window functions": windows.FUNCTIONS,
     "More of Spark's": spark_only.FUNCTIONS,
 }
-FUNCTIONS: dict[str, Function] = {f.signature: f for family in FAMILIES.values() for f in family}
+_CALLABLE = [f for family in FAMILIES.values() for f in family]
+FUNCTIONS: dict[str, Function] = {f.signature: f for f in [*_CALLABLE, *partials.FUNCTIONS]}
 
 
 def _by_name(functions: Iterable[Function]) -> dict[str, list[Function]]:
@@ -47,7 +49,7 @@ def _by_name(functions: Iterable[Function]) -> dict[str, list[Function]]:
     return named
 
 
-FUNCTIONS_BY_NAME: dict[str, list[Function]] = _by_name(FUNCTIONS.values())
+FUNCTIONS_BY_NAME: dict[str, list[Function]] = _by_name(_CALLABLE)
 FORBIDDEN = frozenset(
     """java_method reflect try_reflect input_file_name input_file_block_start input_file_block_length read_files
     read_csv read_csv_auto read_parquet parquet_scan read_json read_json_auto read_ndjson read_text read_blob glob

@@ -16,6 +16,7 @@ from midstream.kernels import Kernel, kernel_type
 from midstream.plan.functions import FUNCTIONS
 from midstream.plan.functions.model import KernelRefuses, Operand, Refusal
 from midstream.plan.functions.numbers import exact_quotient
+from midstream.plan.render.partials import PartialRenderer
 from midstream.plan.typing.nodes import type_of
 from midstream.types import NUMERIC
 
@@ -26,6 +27,7 @@ class AggregateRenderer:
     def __init__(self, kernel: Kernel, scalar: Callable[[exp.Expression], str]) -> None:
         self.kernel: Kernel = kernel
         self.scalar = scalar
+        self.partials = PartialRenderer(kernel, self)
 
     def aggregate(self, node: exp.Expression, over: str) -> str:
         """The call, with OVER behind it where it is a window's."""
@@ -41,7 +43,7 @@ class AggregateRenderer:
     def _part(self, part: str, name: str, node: exp.Expression, over: str) -> str:
         match part:
             case "agg":
-                return self._call(name, node, over)
+                return self.call(name, node, over)
             case "type":
                 return kernel_type(type_of(node), self.kernel)
             case "star":
@@ -67,11 +69,11 @@ class AggregateRenderer:
             case "mode":
                 return self._mode(node)
             case _:
-                raise InternalError(f"unknown part {part} of a template")
+                return self.partials.part(part, name, node)
 
     # --- plain calls -----------------------------------------------------------------------------
 
-    def _call(self, name: str, node: exp.Expression, over: str) -> str:
+    def call(self, name: str, node: exp.Expression, over: str) -> str:
         values = [self.scalar(argument) for argument in node.expressions]
         condition = node.args.get("filter")
         if condition is not None and over and self.kernel == "spark" and values:
@@ -80,27 +82,27 @@ class AggregateRenderer:
             condition = None
         distinct = "DISTINCT " if node.args.get("distinct") else ""
         order = f" {self.order(node.args['order'])}" if node.args.get("order") and name in _ORDERED else ""
-        return f"{name}({distinct}{', '.join(values)}{order}){self._filter(condition)}{over}"
+        return f"{name}({distinct}{', '.join(values)}{order}){self.filter(condition)}{over}"
 
-    def _filter(self, condition: exp.Expression | None) -> str:
+    def filter(self, condition: exp.Expression | None) -> str:
         return f" FILTER (WHERE {self.scalar(condition)})" if condition is not None else ""
 
     def _count_rows(self, node: exp.Expression, over: str) -> str:
         condition = node.args.get("filter")
         if condition is not None and over and self.kernel == "spark":
             return f"count(CASE WHEN {self.scalar(condition)} THEN 1 END){over}"
-        return f"count(*){self._filter(condition)}{over}"
+        return f"count(*){self.filter(condition)}{over}"
 
     def _exact_average(self, node: exp.Expression, over: str) -> str:
         value = type_of(node.expressions[0])
         assert value.precision is not None and value.scale is not None
-        total = Operand(self._call("sum", node, over), NUMERIC(min(38, value.precision + 10), value.scale))
-        count = self._call("count", node, over)
+        total = Operand(self.call("sum", node, over), NUMERIC(min(38, value.precision + 10), value.scale))
+        count = self.call("count", node, over)
         quotient = exact_quotient(total, Operand(f"CAST({count} AS DECIMAL(10, 0))", NUMERIC(10, 0)), type_of(node))
         return f"CASE WHEN {count} > 0 THEN {quotient} END"
 
     def _null_for_nan(self, name: str, node: exp.Expression, over: str) -> str:
-        call = self._call(name, node, over)
+        call = self.call(name, node, over)
         return f"CASE WHEN NOT isnan({call}) THEN {call} END"
 
     def _grouping(self, node: exp.Expression) -> str:
@@ -134,7 +136,7 @@ class AggregateRenderer:
         where = f" FILTER (WHERE {' AND '.join(conditions)})" if conditions else ""
         distinct = "DISTINCT " if node.args.get("distinct") else ""
         collected = f"collect_list({distinct}named_struct({', '.join(fields)})){where}"
-        return f"array_sort({collected}, (l_, r_) -> {_comparison(keys)})" if keys else collected
+        return f"array_sort({collected}, (l_, r_) -> {comparison(keys)})" if keys else collected
 
     def _values(self, collected: str) -> str:
         return f"transform({collected}, s_ -> s_.`v`)"
@@ -148,7 +150,7 @@ class AggregateRenderer:
         if not isinstance(separator, exp.Literal):
             raise KernelRefuses("the separator of string_agg must be a constant")
         if self.kernel == "duckdb":
-            return self._call("string_agg", node, "")
+            return self.call("string_agg", node, "")
         collected = self._collected(value, node, drop_nulls=True)
         text = f"array_join({self._values(collected)}, {self.scalar(separator)})"
         return f"CASE WHEN size({collected}) > 0 THEN {text} END"
@@ -157,7 +159,7 @@ class AggregateRenderer:
         if not node.args.get("order"):
             raise KernelRefuses(f"{name} needs ORDER BY inside its parentheses")
         if self.kernel == "duckdb":
-            return self._call(name, node, "")
+            return self.call(name, node, "")
         collected = self._collected(node.expressions[0], node)
         index = "0" if name == "first" else f"size({collected}) - 1"
         return f"get({collected}, {index}).`v`"
@@ -165,23 +167,23 @@ class AggregateRenderer:
     def _by(self, name: str, node: exp.Expression) -> str:
         value, key = (self.scalar(argument) for argument in node.expressions)
         # DuckDB passes over rows whose value is NULL, unless it is inside a struct.
-        return f"({name}(struct_pack(v := {value}), {key}){self._filter(node.args.get('filter'))}).v"
+        return f"({name}(struct_pack(v := {value}), {key}){self.filter(node.args.get('filter'))}).v"
 
     # --- WITHIN GROUP ----------------------------------------------------------------------------
 
     def _estimate(self, name: str, node: exp.Expression) -> str:
-        value, fraction = self.scalar(node.expressions[0]), self._fraction(node.expressions[1])
-        return f"{name}({value}, {fraction}){self._filter(node.args.get('filter'))}"
+        value, fraction = self.scalar(node.expressions[0]), self.fraction(node.expressions[1])
+        return f"{name}({value}, {fraction}){self.filter(node.args.get('filter'))}"
 
-    def _fraction(self, fraction: exp.Expression) -> str:
+    def fraction(self, fraction: exp.Expression) -> str:
         if not isinstance(fraction, exp.Literal):
             raise KernelRefuses("the fraction of a percentile must be a constant")
         return str(fraction.this)
 
     def _within(self, name: str, node: exp.Expression) -> str:
         ordered = node.args["order"].expressions[0]
-        fraction, value = self._fraction(node.expressions[0]), self.scalar(ordered.this)
-        where = self._filter(node.args.get("filter"))
+        fraction, value = self.fraction(node.expressions[0]), self.scalar(ordered.this)
+        where = self.filter(node.args.get("filter"))
         if ordered.args.get("desc"):
             fraction = f"(1 - {fraction})"
         if self.kernel == "duckdb":
@@ -191,7 +193,7 @@ class AggregateRenderer:
     def _percentile_disc(self, node: exp.Expression) -> str:
         """The first value, in order, with at least this fraction of all values up to it."""
         ordered = node.args["order"].expressions[0]
-        fraction = self._fraction(node.expressions[0])
+        fraction = self.fraction(node.expressions[0])
         if self.kernel == "spark":
             collected = self._collected(ordered.this, node, drop_nulls=True)
             return f"get({collected}, CAST(greatest(ceil({fraction} * size({collected})), 1) AS INT) - 1).`v`"
@@ -207,7 +209,7 @@ class AggregateRenderer:
         ordered = node.args["order"].expressions[0]
         if ordered.args.get("desc"):
             raise KernelRefuses("mode in descending order is not supported")
-        value, where = self.scalar(ordered.this), self._filter(node.args.get("filter"))
+        value, where = self.scalar(ordered.this), self.filter(node.args.get("filter"))
         if self.kernel == "spark":
             return f"mode() WITHIN GROUP (ORDER BY {value}){where}"
         counts = f"map_entries(histogram({value}){where})"
@@ -217,7 +219,7 @@ class AggregateRenderer:
 _ORDERED = ("array_agg", "string_agg", "first", "last")
 
 
-def _comparison(keys: list[exp.Expression]) -> str:
+def comparison(keys: list[exp.Expression]) -> str:
     """-1, 0 or 1 for two structs with sort keys k0, k1, …"""
     branches = []
     for i, key in enumerate(keys):

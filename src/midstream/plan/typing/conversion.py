@@ -8,6 +8,7 @@ from sqlglot import exp
 
 from midstream.errors import TypeMismatch
 from midstream.plan.functions.model import numeric_digits
+from midstream.plan.moments import keep_moment
 from midstream.plan.typing.coercion import as_numeric, casts_by_assignment, casts_explicitly
 from midstream.plan.typing.literals import interval_parts, numeric_type_of, read_literal, str_of_decimal
 from midstream.plan.typing.nodes import Convert, is_unknown, type_of, typed
@@ -39,6 +40,7 @@ def keep_place(new: exp.Expression, old: exp.Expression) -> None:
     place = position_of(old)
     if place is not None:
         mark(new, place)
+    keep_moment(new, old)
 
 
 def null_of(type: Type) -> exp.Expression:

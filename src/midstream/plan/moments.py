@@ -1,0 +1,63 @@
+"""Constants that stand for the moment of a statement: now(), current_date, current_week(), current_scn().
+
+They are bound to literals, and each literal remembers which moment it is. A query that is kept, such as a view's, is
+so brought to another moment by writing the literals anew; the words of the moment tell whether that would change it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import datetime, timezone
+
+from sqlglot import exp
+
+_KEY = "moment"
+_WORDS: dict[str, Callable[[datetime, int], str]] = {
+    "now": lambda now, scn: now.astimezone(timezone.utc).isoformat(" "),
+    "local": lambda now, scn: now.replace(tzinfo=None).isoformat(" "),
+    "date": lambda now, scn: now.date().isoformat(),
+    "week": lambda now, scn: str(now.isocalendar()[0] * 100 + now.isocalendar()[1]),
+    "scn": lambda now, scn: str(scn),
+}
+
+
+def mark_moment(node: exp.Expression, kind: str) -> exp.Expression:
+    """Notes on the literal in a node which moment it is."""
+    literal = node if isinstance(node, exp.Literal) else node.find(exp.Literal)
+    assert literal is not None
+    literal.meta[_KEY] = kind
+    return node
+
+
+def keep_moment(new: exp.Expression, old: exp.Expression) -> None:
+    """A literal that replaces another is the same moment."""
+    if _KEY in old.meta and isinstance(new, exp.Literal):
+        new.meta[_KEY] = old.meta[_KEY]
+
+
+def moments_in(tree: exp.Expression) -> Iterator[exp.Literal]:
+    return (node for node in tree.find_all(exp.Literal) if _KEY in node.meta)
+
+
+def has_moment(tree: exp.Expression) -> bool:
+    return next(moments_in(tree), None) is not None
+
+
+def words_of(tree: exp.Expression, now: datetime, scn: int) -> dict[str, str]:
+    """What the moments of a tree are, by kind: equal words, equal query."""
+    return {kind: _WORDS[kind](now, scn) for kind in sorted({node.meta[_KEY] for node in moments_in(tree)})}
+
+
+def at_moment(tree: exp.Expression, words: dict[str, str]) -> exp.Expression:
+    """The same query at another moment."""
+    if not words:
+        return tree
+    moved = tree.copy()
+    for node in moments_in(moved):
+        node.set("this", _as_literal(words[node.meta[_KEY]], node))
+    return moved
+
+
+def _as_literal(word: str, node: exp.Literal) -> str:
+    """A typed literal of a moment with a time zone is written without it, in UTC."""
+    return word if not node.args.get("is_string") else word.removesuffix("+00:00")

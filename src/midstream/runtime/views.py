@@ -1,0 +1,566 @@
+"""Continuous views at work: they are made, read, kept small, and dropped here.
+
+A view's pipelines are readers of its streams, which turn every batch into files of partials. A read takes an SCN, waits
+until they have all up to it, and runs the upper query over the files, as one job. The result is kept with its SCN, and
+answers for as long as nothing has come and no table of the upper query has changed; whoever waits shares a refresh.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import replace
+from datetime import datetime, timezone
+from typing import cast
+from uuid import uuid4
+
+from midstream.errors import Error, InvalidDefinition, UndefinedName
+from midstream.maintenance.engine import Cancellation, FileColumn, Files, Input, Piece, WriteParquet
+from midstream.plan import BindContext
+from midstream.plan.cut import Pipeline, ViewPlan, cut_view
+from midstream.plan.cut.programs import Folded, dead_rows, fold
+from midstream.relations.catalog import CatalogState, ReaderEntry
+from midstream.relations.stream import Stream
+from midstream.relations.table import Table
+from midstream.relations.view import ContinuousView
+from midstream.runtime.history import HISTORY
+from midstream.runtime.pipelines import PIPELINE, PipelineReader, static_inputs
+from midstream.runtime.query import choose_kernel, prepare
+from midstream.runtime.reading import Picture, Sources, add_scan, history_view
+from midstream.runtime.results import Moment, Result
+from midstream.runtime.states import KeptFile, State, StaticFiles, as_input
+from midstream.runtime.store import Store
+from midstream.sql import parse_query
+
+MANY_ROWS = 1_000_000
+"""A merge of more is shared among tasks, by the hash of the keys."""
+
+
+class Views:
+    """Thread-safe."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._lock = threading.RLock()
+        self._turns: dict[int, threading.RLock] = {}
+        self._plans: dict[int, tuple[object, ViewPlan]] = {}
+        self._results: dict[int, Result] = {}
+        self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="midstream-merge")
+        self._merging: set[int] = set()
+        self._cancellation = Cancellation()
+        self.path = store.path / "views"
+        self.refreshes: dict[int, tuple[int, float]] = {}
+        """How often each view was refreshed, and how long that took, since the database was opened."""
+
+    # --- life ------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Takes up what is there, and removes what no view needs: a CREATE VIEW that did not come to its end, say."""
+        self.path.mkdir(exist_ok=True)
+        known = {v.id for v in self._store.catalog.state.relations.values() if isinstance(v, ContinuousView)}
+        for entry, reader in self._readers():
+            if not known & set(reader.state.views):
+                self._store.streams.unregister(entry.id)
+        folders: dict[str, set[str]] = {}
+        for _, reader in self._readers():
+            reader.grown = self._grown
+            static = [file for kept in reader.state.statics.values() for file in kept.files]
+            names = {os.path.basename(file.path) for file in (*reader.state.files, *static)}
+            folders.setdefault(os.path.basename(reader.state.folder), set()).update(names)
+        for name in os.listdir(self.path):
+            if name not in folders:
+                shutil.rmtree(self.path / name, ignore_errors=True)
+                continue
+            for file in os.listdir(self.path / name):
+                if file not in folders[name]:
+                    (self.path / name / file).unlink(missing_ok=True)
+
+    def close(self) -> None:
+        self._cancellation.cancel()
+        self._pool.shutdown(wait=True)
+        self._results.clear()
+
+    def _readers(self) -> list[tuple[ReaderEntry, PipelineReader]]:
+        found = self._store.streams.readers_of(PIPELINE)
+        return [(entry, reader) for entry, reader in found if isinstance(reader, PipelineReader)]
+
+    def readers_of(self, view_id: int) -> list[tuple[ReaderEntry, PipelineReader]]:
+        return [(entry, reader) for entry, reader in self._readers() if view_id in reader.state.views]
+
+    def plan(self, view: ContinuousView, state: CatalogState | None = None) -> ViewPlan:
+        """The view's query, cut; made again when definitions have changed."""
+        from midstream.runtime.definitions import StateSchema
+
+        state = state or self._store.catalog.state
+        with self._lock:
+            known = self._plans.get(view.id)
+        if known is not None and known[0] is state.relations:
+            return known[1]
+        context = BindContext(state.scn, datetime.now(timezone.utc))
+        plan = cut_view(parse_query(view.query), StateSchema(self._store.catalog, state), context)
+        with self._lock:
+            self._plans[view.id] = (state.relations, plan)
+        return plan
+
+    def keeps(self, view: ContinuousView, plan: ViewPlan) -> bool:
+        """Whether the partials that are kept for a view are those that a plan asks for."""
+        kept = {reader.state.program.name: dict(reader.state.program.columns) for _, reader in self.readers_of(view.id)}
+        return all(
+            kept.get(pipeline.name, {}).items() >= dict(pipeline.relation.columns).items()
+            for pipeline in plan.pipelines
+        )
+
+    # --- creating --------------------------------------------------------------------------------
+
+    def create(
+        self, view: ContinuousView, picture: Picture, settings: Mapping[str, object], cancellation: Cancellation | None
+    ) -> None:
+        """Makes the pipelines of a view that is about to be committed: it sees every insert from here on."""
+        plan = self.plan(view, picture.state)
+        try:
+            for pipeline in plan.pipelines:
+                folded = fold([pipeline], "spark" if view.kernel == "spark" else "duckdb")
+                if view.backfill or not self._share(view, pipeline, folded, picture):
+                    self._add(view, folded, picture, settings, cancellation)
+        except BaseException:
+            self.drop(view.id)
+            raise
+
+    def _share(self, view: ContinuousView, pipeline: Pipeline, folded: Folded, picture: Picture) -> bool:
+        """Joins a pipeline of the same name that no row has come to yet."""
+        streams = self._store.streams
+        with streams.journal.alone():
+            found = [
+                (entry, reader)
+                for entry, reader in self._readers()
+                if reader.state.program.name == pipeline.name and reader.state.program.kernel == folded.program.kernel
+            ]
+            starts = {reader.state.start for _, reader in found}
+            wanted = set(folded.program.feeds) - {0}
+            if not found or len(starts) != 1 or {entry.stream_id for entry, _ in found} != wanted:
+                return False
+            for entry, reader in found:
+                state = reader.state
+                if state.files or streams.has_news(entry.stream_id, state.start, streams.journal.last_scn):
+                    return False
+                if any(not self._is_current(static, picture.state) for static in state.statics.values()):
+                    return False
+            members = [v for v in picture.state.relations.values() if isinstance(v, ContinuousView)]
+            others = [v for v in members if v.id in found[0][1].state.views]
+            pipelines = [p for other in others for p in self.plan(other).pipelines if p.name == pipeline.name]
+            program = fold([*pipelines, pipeline], folded.program.kernel).program
+            for entry, reader in found:
+                state = replace(reader.state, program=program, views=(*reader.state.views, view.id))
+                renewed = streams.renew(entry.id, state.written())
+                assert isinstance(renewed, PipelineReader)
+                renewed.grown = self._grown
+        return True
+
+    @staticmethod
+    def _is_current(static: StaticFiles, state: CatalogState) -> bool:
+        return all(state.versions.get(table) == version for table, version in static.tables)
+
+    def _add(
+        self,
+        view: ContinuousView,
+        folded: Folded,
+        picture: Picture,
+        settings: Mapping[str, object],
+        cancellation: Cancellation | None,
+    ) -> None:
+        program, streams = folded.program, self._store.streams
+        by_id = {r.id: r for r in picture.state.relations.values() if isinstance(r, Stream)}
+        for number, stream_id in enumerate(id for id in program.feeds if id):
+            folder = self.path / uuid4().hex
+            folder.mkdir(parents=True)
+            state = State(program, (view.id,), 0, str(folder), scn=picture.state.scn)
+            state.statics = self._statics(folded, state, picture, settings, cancellation)
+            if number == 0 and 0 in program.feeds:
+                state.files = self._initial(state, cancellation)
+
+            def begun(scn: int, state: State = state) -> str:
+                for file in state.files:
+                    file.upto = scn
+                return replace(state, start=scn).written()
+
+            entry = streams.register(by_id[stream_id], view.name, PIPELINE, begun)
+            reader = streams.reader(entry.id)
+            assert isinstance(reader, PipelineReader)
+            reader.grown = self._grown
+            if view.backfill:
+                self._backfill(by_id[stream_id], entry, reader, cancellation)
+
+    def _statics(
+        self,
+        folded: Folded,
+        state: State,
+        picture: Picture,
+        settings: Mapping[str, object],
+        cancellation: Cancellation | None,
+    ) -> dict[str, StaticFiles]:
+        """What the pipeline takes from tables, computed once, as one SCN shows them."""
+        found = {}
+        for static in folded.statics:
+            choice, sources = prepare(self._store, picture, static.query, settings)
+            output = WriteParquet(state.folder, static.relation.columns)
+            piece = sources.piece(static.query.sql(choice.kernel), output)
+            [answer] = self._store.engine.run(choice.kernel, [piece], label="static input", cancellation=cancellation)
+            files = tuple(KeptFile(file.path, file.rows, file.bytes, 0) for file in answer.files)
+            tables = tuple(
+                (scan.relation.id, picture.state.versions[scan.relation.id])
+                for scan in static.query.scans
+                if isinstance(scan.relation, Table)
+            )
+            found[static.relation.name] = StaticFiles(static.relation.columns, files, tables)
+        return found
+
+    def _initial(self, state: State, cancellation: Cancellation | None) -> list[KeptFile]:
+        """The rows of tables that are put together with those of a stream: they count once."""
+        feed = state.program.feeds[0]
+        inputs: dict[str, Input] = static_inputs(state, feed.statics)
+        piece = Piece(feed.sql, inputs, output=WriteParquet(state.folder, state.program.columns))
+        [answer] = self._store.engine.run(state.program.kernel, [piece], label="first rows", cancellation=cancellation)
+        return [KeptFile(file.path, file.rows, file.bytes, 0) for file in answer.files]
+
+    def _backfill(
+        self, stream: Stream, entry: ReaderEntry, reader: PipelineReader, cancellation: Cancellation | None
+    ) -> None:
+        """The rows that the stream has kept of the time before."""
+        store, state = self._store, reader.state
+        history = store.streams.reader_of(stream.id, HISTORY)
+        if history is None:
+            raise InvalidDefinition(
+                f'stream "{stream.name}" keeps no history to begin with',
+                hint="Create it WITH (retain = '7 days'), or leave backfill out.",
+            )
+        store.streams.wait(history.id, entry.absorbed, cancellation=cancellation)
+        feed = state.program.feeds[stream.id]
+        inputs, text = history_view(store, stream, feed.columns, entry.absorbed, state.program.kernel)
+        piece = Piece(
+            feed.sql,
+            {**inputs, **static_inputs(state, feed.statics)},
+            ((feed.stream_scan, text),),
+            WriteParquet(state.folder, state.program.columns),
+        )
+        [answer] = store.engine.run(state.program.kernel, [piece], label="backfill", cancellation=cancellation)
+        files = [KeptFile(file.path, file.rows, file.bytes, entry.absorbed) for file in answer.files]
+
+        def grown() -> str:
+            state.files[:0] = files
+            return state.written()
+
+        store.streams.rewrite(entry.id, grown)
+
+    def drop(self, view_id: int) -> None:
+        """Frees all that a view had for itself."""
+        with self._lock:
+            self._plans.pop(view_id, None)
+            result = self._results.pop(view_id, None)
+            self._turns.pop(view_id, None)
+        if result is not None:
+            for file in result.files:
+                file.doom()
+        for entry, reader in self.readers_of(view_id):
+            left = tuple(id for id in reader.state.views if id != view_id)
+            if left:
+                reader.state.views = left
+                self._store.streams.rewrite(entry.id, reader.state.written)
+                continue
+            self._store.streams.unregister(entry.id)
+            for file in reader.state.files:
+                file.doom()
+            shutil.rmtree(reader.state.folder, ignore_errors=True)
+        shutil.rmtree(self._results_folder(view_id), ignore_errors=True)
+
+    # --- reading ---------------------------------------------------------------------------------
+
+    def moment(
+        self,
+        views: Iterable[ContinuousView],
+        settings: Mapping[str, object],
+        cancellation: Cancellation | None = None,
+    ) -> Moment:
+        """The results of views at one SCN that has every row acknowledged so far."""
+        wanted = {view.id: view for view in views}
+        begun = self._store.catalog.state.scn
+        patience = float(cast(float, settings.get("max_staleness", 0.0)))
+        stale = self._recent(wanted.values(), patience)
+        if stale is not None:
+            return stale
+        with ExitStack() as turns:
+            for id in sorted(self._with_inner(wanted.values())):
+                turns.enter_context(self._turn(id))
+            known = self._known(wanted.values(), begun)
+            if known is not None:
+                return known
+            with self._store.streams.cut() as state:
+                results = {view.id: self._result(view, state, settings, cancellation) for view in wanted.values()}
+        return Moment(state, results)
+
+    def _turn(self, id: int) -> threading.RLock:
+        with self._lock:
+            return self._turns.setdefault(id, threading.RLock())
+
+    def _with_inner(self, views: Iterable[ContinuousView]) -> set[int]:
+        found: set[int] = set()
+        for view in views:
+            found.add(view.id)
+            found |= self._with_inner(self.inner_views(view))
+        return found
+
+    def inner_views(self, view: ContinuousView) -> list[ContinuousView]:
+        """The continuous views that a view's upper query reads."""
+        plan = self.plan(view)
+        scans = plan.upper(plan.words(datetime.now(timezone.utc), 0)).scans
+        return [scan.relation for scan in scans if isinstance(scan.relation, ContinuousView)]
+
+    def _recent(self, views: Iterable[ContinuousView], patience: float) -> Moment | None:
+        """Results that are not older than the reader allows, all of one SCN."""
+        if patience <= 0:
+            return None
+        with self._lock:
+            results = {view.id: self._results.get(view.id) for view in views}
+        found = {id: result for id, result in results.items() if result is not None}
+        if len(found) < len(results) or len({result.scn for result in found.values()}) != 1:
+            return None
+        if any(time.monotonic() - result.at > patience for result in found.values()):
+            return None
+        return Moment(next(iter(found.values())).state, found)
+
+    def _known(self, views: Iterable[ContinuousView], begun: int) -> Moment | None:
+        """Results that hold now, or that somebody got at one SCN while we waited."""
+        state = self._store.catalog.state
+        views = list(views)
+        with self._lock:
+            found = {view.id: self._results.get(view.id) for view in views}
+        results = {id: result for id, result in found.items() if result is not None}
+        if len(results) < len(found):
+            return None
+        if all(self._holds(view, results[view.id], state) for view in views):
+            for result in results.values():
+                result.through = max(result.through, state.scn)
+            return Moment(state, results)
+        newest = max((result.state for result in results.values()), key=lambda at: at.scn)
+        if begun <= newest.scn <= min(result.through for result in results.values()):
+            return Moment(newest, results)
+        return None
+
+    def _holds(self, view: ContinuousView, result: Result, state: CatalogState) -> bool:
+        """Whether nothing that a result depends on has changed up to an SCN."""
+        plan, streams = self.plan(view), self._store.streams
+        if plan.words(datetime.now(timezone.utc), state.scn) != result.words:
+            return False
+        if any(state.versions.get(table) != version for table, version in result.versions.items()):
+            return False
+        for entry, reader in self.readers_of(view.id):
+            if streams.has_news(entry.stream_id, max(entry.absorbed, result.scn), state.scn):
+                return False
+            if any(file.upto > result.scn for file in list(reader.state.files)):
+                return False
+        with self._lock:
+            inner = [(other, self._results.get(other.id)) for other in self.inner_views(view)]
+        return all(
+            known is not None and known.scn <= result.scn and self._holds(other, known, state) for other, known in inner
+        )
+
+    def _result(
+        self,
+        view: ContinuousView,
+        state: CatalogState,
+        settings: Mapping[str, object],
+        cancellation: Cancellation | None,
+    ) -> Result:
+        """The view's answer at the SCN of a cut."""
+        known = self._results.get(view.id)
+        if known is not None and self._holds(view, known, state):
+            known.through = max(known.through, state.scn)
+            return known
+        readers = self.readers_of(view.id)
+        if not readers:
+            raise UndefinedName(f'view "{view.name}" does not exist')
+        for entry, _ in readers:
+            self._store.streams.wait(entry.id, state.scn, cancellation=cancellation)
+        files: dict[str, list[KeptFile]] = {}
+        for _, reader in readers:
+            files.setdefault(reader.state.program.name, []).extend(reader.state.upto(state.scn))
+        result = self._refresh(view, state, files, settings, cancellation)
+        with self._lock:
+            before = self._results.get(view.id)
+            self._results[view.id] = result
+            count, seconds = self.refreshes.get(view.id, (0, 0.0))
+            self.refreshes[view.id] = (count + 1, seconds + result.seconds)
+        for file in before.files if before is not None else ():
+            file.doom()
+        return result
+
+    def _refresh(
+        self,
+        view: ContinuousView,
+        state: CatalogState,
+        files: Mapping[str, Sequence[KeptFile]],
+        settings: Mapping[str, object],
+        cancellation: Cancellation | None,
+    ) -> Result:
+        started = time.monotonic()
+        plan = self.plan(view, state)
+        words = plan.words(datetime.now(timezone.utc), state.scn)
+        upper = plan.upper(words)
+        inner = {
+            scan.relation.id: self._result(scan.relation, state, settings, cancellation)
+            for scan in upper.scans
+            if isinstance(scan.relation, ContinuousView)
+        }
+        picture = Moment(state, inner)
+        columns = {pipeline.name: dict(pipeline.relation.columns) for pipeline in plan.pipelines}
+
+        def sources_for(kernel: str) -> Sources:
+            sources = Sources("spark" if kernel == "spark" else "duckdb")
+            for scan in upper.scans:
+                if scan.source == "state":
+                    kinds = [(name, columns[scan.relation.name][name]) for name in scan.columns]
+                    sources.inputs[scan.name] = as_input(files.get(scan.relation.name, ()), kinds)
+                else:
+                    add_scan(self._store, picture, scan, sources)
+            return sources
+
+        sources = sources_for("duckdb")
+        choice = choose_kernel(upper, sources.bytes, settings)
+        if choice.kernel != "duckdb":
+            sources = sources_for(choice.kernel)
+        folder = self._results_folder(view.id)
+        os.makedirs(folder, exist_ok=True)
+        columns_out = tuple((f"c{number}", output.type) for number, output in enumerate(upper.outputs))
+        output = WriteParquet(folder, columns_out, compressed=False)
+        piece = sources.piece(upper.sql(choice.kernel), output)
+        label = f'refresh view "{view.name}"'
+        [answer] = self._store.engine.run(choice.kernel, [piece], label=label, cancellation=cancellation)
+        return Result(
+            state,
+            state.scn,
+            tuple(KeptFile(file.path, file.rows, file.bytes, state.scn) for file in answer.files),
+            words,
+            {
+                scan.relation.id: state.versions[scan.relation.id]
+                for scan in upper.scans
+                if isinstance(scan.relation, Table)
+            },
+            time.monotonic() - started,
+            sources.rows,
+        )
+
+    def _results_folder(self, view_id: int) -> str:
+        return str(self._store.path / "staging" / f"view-{view_id}")
+
+    def input_of(self, view: ContinuousView, result: Result, columns: Sequence[str]) -> Files:
+        """A result as an input: files name its columns by their place."""
+        kinds = dict(view.columns)
+        places = {name: f"c{number}" for number, name in enumerate(view.column_names)}
+        shown = tuple(FileColumn(name, kinds[name], places[name]) for name in columns)
+        return Files(
+            tuple(file.path for file in result.files),
+            shown,
+            rows=result.rows,
+            bytes=sum(file.bytes for file in result.files),
+        )
+
+    # --- merging ---------------------------------------------------------------------------------
+
+    def _grown(self, reader: PipelineReader) -> None:
+        """A pipeline has one file more."""
+        with self._lock:
+            if reader.id in self._merging or not reader.state.crowded(()):
+                return
+            self._merging.add(reader.id)
+        try:
+            self._pool.submit(self._merge_all, reader)
+        except RuntimeError:
+            # The database is being closed.
+            self._merging.discard(reader.id)
+
+    def _merge_all(self, reader: PipelineReader) -> None:
+        try:
+            while not self._cancellation.requested and self._merge(reader):
+                pass
+        except Error:
+            # It is tried again when the next file comes; nothing depends on it but speed.
+            pass
+        finally:
+            with self._lock:
+                self._merging.discard(reader.id)
+
+    def _merge(self, reader: PipelineReader) -> bool:
+        """Many files of one level become one of the next; whether there were many."""
+        streams, state = self._store.streams, reader.state
+        old = state.crowded(streams.cuts)
+        if not old:
+            return False
+        pieces = self._merge_pieces(state, old)
+        kernel = state.program.kernel
+        if kernel == "duckdb":
+            answers = self._store.engine.run(kernel, pieces, label="merge partials", cancellation=self._cancellation)
+        else:
+            runs = [
+                self._store.engine.run(kernel, [piece], label="merge partials", cancellation=self._cancellation)
+                for piece in pieces
+            ]
+            answers = [answer for [answer] in runs]
+        upto, level = max(file.upto for file in old), old[0].level + 1
+        new = [KeptFile(f.path, f.rows, f.bytes, upto, level) for answer in answers for f in answer.files]
+        gone = {id(file) for file in old}
+
+        def merged() -> str:
+            if any(file.upto > cut for cut in streams.cuts for file in new):
+                # Somebody came meanwhile who wants the state as of an SCN between.
+                for file in new:
+                    file.doom()
+                return state.written()
+            state.files = [*new, *(file for file in state.files if id(file) not in gone)]
+            for file in old:
+                file.doom()
+            return state.written()
+
+        return streams.rewrite(reader.id, merged) and new[0] in state.files if new else False
+
+    def _merge_pieces(self, state: State, old: Sequence[KeptFile]) -> list[Piece]:
+        program = state.program
+        output = WriteParquet(state.folder, program.columns)
+        dead = self._dead(state)
+        parts = self._store.engine.cores if sum(file.rows for file in old) > MANY_ROWS and program.keys else 1
+        pieces = []
+        for part in range(parts):
+            name, conditions = program.merge_scan, []
+            if dead is not None:
+                conditions.append(f"NOT coalesce({dead}, false)")
+            if parts > 1:
+                conditions.append(_share_of_keys(program.keys, part, parts, program.kernel))
+            inputs: dict[str, Input] = {f"{name}_all": as_input(old, program.columns)}
+            where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+            quote = '"' if program.kernel == "duckdb" else "`"
+            view = f"SELECT * FROM {quote}{name}_all{quote} AS {quote}state{quote}{where}"
+            pieces.append(Piece(program.merge, inputs, ((name, view),), output))
+        return pieces
+
+    def _dead(self, state: State) -> str | None:
+        relations = self._store.catalog.state.relations.values()
+        members = [v for v in relations if isinstance(v, ContinuousView) and v.id in state.views]
+        plans = [self.plan(view) for view in members]
+        pipelines = [p for plan in plans for p in plan.pipelines if p.name == state.program.name]
+        if not pipelines or len(members) < len(state.views):
+            return None
+        words: dict[str, str] = {}
+        for plan in plans:
+            words |= plan.words(datetime.now(timezone.utc), 0)
+        return dead_rows(pipelines, words, state.program.kernel)
+
+
+def _share_of_keys(keys: Sequence[str], part: int, parts: int, kernel: str) -> str:
+    if kernel == "duckdb":
+        listed = ", ".join('"state"."' + key + '"' for key in keys)
+        return f"hash({listed}) % {parts} = {part}"
+    listed = ", ".join(f"`state`.`{key}`" for key in keys)
+    return f"pmod(xxhash64({listed}), {parts}) = {part}"
