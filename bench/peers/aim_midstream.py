@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 import midstream
+from midstream.runtime.pipelines import PIPELINE
 from peers.aim_load import under_load
 from peers.aim_measuring import measure, read_all
 from peers.aim_workload import CUSTOMERS, EVENTS, QUERIES, Workload
@@ -33,8 +34,9 @@ class Midstream:
         together = self.one_copy and files == self.bulk
         for source in [f"{os.path.dirname(files[0])}/*.parquet"] if together else files:
             scn = self.db.sql(f"COPY events FROM '{source}' PARQUET").scn
-        for view in QUERIES:
-            self.db.wait(view, scn)
+        streams = self.db._store.streams
+        for entry, _ in streams.readers_of(PIPELINE):
+            streams.wait(entry.id, scn)
 
     def hold(self, file: str) -> object:
         return pq.read_table(file)

@@ -18,10 +18,10 @@ class WrongAnswer(Exception):
     """A fast wrong answer is worth nothing: the benchmark stops."""
 
 
-def difference(left: Rows, right: Rows) -> str | None:
+def difference(left: Rows, right: Rows, tolerance: float = TOLERANCE) -> str | None:
     """None where they are the same, otherwise what differs."""
     ours, theirs = (sorted((list(map(_plain, row)) for row in rows), key=_order) for rows in (left, right))
-    pairs = [(a, b) for a, b in zip(ours, theirs, strict=False) if not _same_row(a, b)]
+    pairs = [(a, b) for a, b in zip(ours, theirs, strict=False) if not _same_row(a, b, tolerance)]
     if len(ours) == len(theirs) and not pairs:
         return None
     first = f"; first that differ: {pairs[0][0]} and {pairs[0][1]}" if pairs else ""
@@ -40,11 +40,11 @@ def _order(row: Sequence[Any]) -> list[tuple[str, float]]:
     return [("", float(f"{value:.9g}")) if isinstance(value, (int, float)) else (f"text {value}", 0.0) for value in row]
 
 
-def _same_row(left: Sequence[Any], right: Sequence[Any]) -> bool:
-    return len(left) == len(right) and all(map(_same, left, right))
+def _same_row(left: Sequence[Any], right: Sequence[Any], tolerance: float) -> bool:
+    return len(left) == len(right) and all(_same(a, b, tolerance) for a, b in zip(left, right, strict=True))
 
 
-def _same(left: Any, right: Any) -> bool:
+def _same(left: Any, right: Any, tolerance: float) -> bool:
     if isinstance(left, (int, float)) and isinstance(right, (int, float)):
-        return math.isclose(left, right, rel_tol=TOLERANCE, abs_tol=TOLERANCE)
+        return math.isclose(left, right, rel_tol=TOLERANCE, abs_tol=tolerance)
     return bool(left == right)

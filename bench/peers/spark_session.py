@@ -17,10 +17,9 @@ def start_session(folder: str, **settings: str) -> Any:
 
     builder = SparkSession.builder.master(f"local[{CORES}]")
     for name, value in {
-        "spark.driver.memory": "8g",
+        "spark.driver.memory": "6g",
         "spark.driver.extraJavaOptions": "-XX:+UseParallelGC",
         "spark.sql.shuffle.partitions": str(CORES),
-        "spark.sql.adaptive.enabled": "false",
         "spark.sql.session.timeZone": "UTC",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",

@@ -105,7 +105,8 @@ def _draw(axes: Any, panel: Panel) -> None:
     for place, value in enumerate(panel.values.values()):
         axes.text(value, place, f" {value:,.0f}", va="center", fontsize=8)
     axes.set_xscale("log")
-    axes.margins(x=0.15)
+    # A decade below the least, so that every bar is one.
+    axes.set_xlim(min(panel.values.values()) / 10, max(panel.values.values()) * 4)
     axes.invert_yaxis()
     axes.set_title(panel.title, fontsize=10)
     axes.tick_params(labelsize=8)
