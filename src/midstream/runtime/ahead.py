@@ -110,7 +110,7 @@ def take_as_they_are(writer: Writer, stream: Stream, input: FileInput) -> int:
         return rows
     items: list[Item] = [BulkFile(f"bulk/{os.path.basename(c.path)}", c.rows, c.bytes) for c in copies]
     made = {id: job.answers_of(id, answers) for id in readers}
-    store.streams.remember(Ahead(frozenset(copy.path for copy in copies), made))
+    store.streams.remember(Ahead(frozenset(copy.path for copy in copies), made, readers))
     writer.transaction.stream(stream, items)
     return rows
 

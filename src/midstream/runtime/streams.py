@@ -9,9 +9,9 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import uuid4
@@ -26,7 +26,7 @@ from midstream.log.files import FileSystem, disk_errors
 from midstream.log.journal import DataRecord, Insert, Journal, Segment, Unkept
 from midstream.log.records import BulkFile, FilesRecord
 from midstream.maintenance.engine import Answer, Cancellation, Piece
-from midstream.relations.catalog import ReaderEntry
+from midstream.relations.catalog import CatalogState, ReaderEntry
 from midstream.relations.stream import Stream
 from midstream.runtime.readers import Reader, ReaderMaker
 from midstream.runtime.store import Store
@@ -69,6 +69,8 @@ class Ahead:
 
     paths: frozenset[str]
     answers: Mapping[int, Sequence[Answer]]
+    readers: Mapping[int, Reader]
+    """Who made them: one that has been renewed since must look for itself."""
 
 
 @dataclass
@@ -136,9 +138,11 @@ class Streams:
         """Files that all readers have. To remove a large one takes long, so nobody waits for it."""
         self._ahead: dict[str, Ahead] = {}
         """By the path of each file of it."""
+        self._cuts: list[int] = []
+        """SCNs that somebody wants the readers to stand at, so no batch goes across one."""
 
-    def start(self) -> None:
-        """Takes up what an earlier process left, and begins."""
+    def start(self, tidy: Callable[[], None] = lambda: None) -> None:
+        """Takes up what an earlier process left, lets others tidy up what depends on it, and begins."""
         state = self._store.catalog.state
         for relation in state.relations.values():
             if isinstance(relation, Stream):
@@ -152,6 +156,7 @@ class Streams:
                 self._accepted(record)
         for feed in self._feeds.values():
             self._settle(feed)
+        tidy()
         self._thread.start()
 
     def close(self) -> None:
@@ -220,13 +225,16 @@ class Streams:
 
     # --- readers ---------------------------------------------------------------------------------
 
-    def register(self, stream: Stream, name: str, kind: str, state: str = "{}") -> ReaderEntry:
-        """A reader of all that comes from now on: every insert wholly, or not at all."""
+    def register(self, stream: Stream, name: str, kind: str, state: str | Callable[[int], str] = "{}") -> ReaderEntry:
+        """A reader of all that comes from now on: every insert wholly, or not at all. What it begins with may depend on
+        the SCN after which it reads."""
         with self.journal.alone(), self._lock:
             if stream.id not in self._feeds:
                 raise UndefinedName(f'stream "{stream.name}" does not exist')
             self.journal.rotate()
-            entry = ReaderEntry(self._store.catalog.new_id(), stream.id, name, kind, self.journal.last_scn, state)
+            scn = self.journal.last_scn
+            written = state if isinstance(state, str) else state(scn)
+            entry = ReaderEntry(self._store.catalog.new_id(), stream.id, name, kind, scn, written)
             self._store.catalog.keep_reader(entry)
             self._take_up(entry)
             return entry
@@ -250,11 +258,43 @@ class Streams:
 
     def entry(self, reader_id: int) -> ReaderEntry:
         """Where a reader stands."""
+        return self._standing(reader_id).entry
+
+    def readers_of(self, kind: str) -> list[tuple[ReaderEntry, Reader]]:
+        with self._lock:
+            feeds = list(self._feeds.values())
+            standings = [s for feed in feeds for s in feed.readers.values() if s.entry.kind == kind]
+        return [(standing.entry, standing.reader) for standing in standings]
+
+    def reader(self, reader_id: int) -> Reader:
+        return self._standing(reader_id).reader
+
+    def renew(self, reader_id: int, state: str) -> Reader:
+        """A reader that has absorbed nothing yet goes on as another."""
+        with self._lock:
+            standing = self._standing(reader_id)
+            entry = replace(standing.entry, state=state)
+            self._store.catalog.keep_reader(entry)
+            self._take_up(entry)
+            return self._standing(reader_id).reader
+
+    def _standing(self, reader_id: int) -> _Standing:
         with self._lock:
             for feed in self._feeds.values():
                 if reader_id in feed.readers:
-                    return feed.readers[reader_id].entry
+                    return feed.readers[reader_id]
         raise UndefinedName(f"reader {reader_id} does not exist")
+
+    def rewrite(self, reader_id: int, state: Callable[[], str]) -> bool:
+        """A reader keeps the same in another way; False: it is gone."""
+        with self._lock:
+            for feed in self._feeds.values():
+                standing = feed.readers.get(reader_id)
+                if standing is not None:
+                    standing.entry = replace(standing.entry, state=state())
+                    self._store.catalog.keep_reader(standing.entry)
+                    return True
+        return False
 
     def reader_of(self, stream_id: int, kind: str) -> ReaderEntry | None:
         with self._lock:
@@ -348,6 +388,27 @@ class Streams:
 
     # --- waiting ---------------------------------------------------------------------------------
 
+    @contextmanager
+    def cut(self) -> Iterator[CatalogState]:
+        """A picture of now at whose SCN every reader will stand, and can be seen until the caller is done."""
+        with self.journal.alone(), self._lock:
+            self.journal.rotate()
+            state = self._store.catalog.state
+            self._cuts.append(state.scn)
+        try:
+            yield state
+        finally:
+            with self._lock:
+                self._cuts.remove(state.scn)
+
+    @property
+    def cuts(self) -> tuple[int, ...]:
+        return tuple(self._cuts)
+
+    def has_news(self, stream_id: int, after: int, upto: int) -> bool:
+        """Whether a stream got rows between two SCNs."""
+        return self.journal.has_rows(stream_id, after, upto)
+
     def wait(self, reader_id: int, scn: int, patience: float = 600.0, cancellation: Cancellation | None = None) -> None:
         """Returns when a reader has absorbed everything up to an SCN; raises what keeps it from that."""
         give_up_at = time.monotonic() + patience
@@ -440,6 +501,7 @@ class Streams:
         files: list[BatchFile] = []
         upto = rows = 0
         others = [s.entry.absorbed for s in feed.readers.values() if s.entry.absorbed > absorbed]
+        others += [cut for cut in self._cuts if cut > absorbed]
         for segment, own in feed.sealed:
             if segment.last_scn <= absorbed:
                 continue
@@ -484,22 +546,35 @@ class Streams:
         started = time.monotonic()
         known = [self._known(standing, batch) for standing in due]
         asked = [self._asked(standing, batch, paths) for standing, (_, paths) in zip(due, known, strict=True)]
-        answers = self._store.engine.run(
-            "duckdb",
-            [piece for pieces in asked for piece in pieces],
-            label=f'absorb {batch.rows:,} rows of "{feed.stream.name}"',
-            cancellation=self._cancellation,
-        )
-        for standing, pieces, (made, _) in zip(due, asked, known, strict=True):
-            own, answers = answers[: len(pieces)], answers[len(pieces) :]
+        answers = self._answers(feed, due, asked, batch)
+        for standing, own, (made, _) in zip(due, answers, known, strict=True):
             self._record(feed, standing, batch, [*made, *own])
             standing.seconds += time.monotonic() - started
+
+    def _answers(
+        self, feed: _Feed, due: Sequence[_Standing], asked: Sequence[Sequence[Piece]], batch: Batch
+    ) -> list[list[Answer]]:
+        """One job for all that DuckDB computes; the Spark kernel spreads a piece itself, so each is a job."""
+        label = f'absorb {batch.rows:,} rows of "{feed.stream.name}"'
+        run = self._store.engine.run
+        together = [
+            piece for s, pieces in zip(due, asked, strict=True) if s.reader.kernel == "duckdb" for piece in pieces
+        ]
+        done = iter(run("duckdb", together, label=label, cancellation=self._cancellation))
+        answers = []
+        for standing, pieces in zip(due, asked, strict=True):
+            if standing.reader.kernel == "duckdb":
+                answers.append([next(done) for _ in pieces])
+            else:
+                single = [run("spark", [piece], label=label, cancellation=self._cancellation) for piece in pieces]
+                answers.append([answer for [answer] in single])
+        return answers
 
     def _known(self, standing: _Standing, batch: Batch) -> tuple[list[Answer], frozenset[str]]:
         """What the reader has made ahead of files of the batch, and of which."""
         with self._lock:
             found = {id(ahead): ahead for file in batch.files if (ahead := self._ahead.get(file.path)) is not None}
-        own = [ahead for ahead in found.values() if standing.entry.id in ahead.answers]
+        own = [ahead for ahead in found.values() if ahead.readers.get(standing.entry.id) is standing.reader]
         answers = [answer for ahead in own for answer in ahead.answers[standing.entry.id]]
         return answers, frozenset().union(*(ahead.paths for ahead in own))
 
@@ -512,14 +587,15 @@ class Streams:
         with self._lock:
             if feed.readers.get(standing.entry.id) is not standing:
                 return
-        with self._store.commit_lock if standing.reader.stores_rows else nullcontext():
-            done = standing.reader.absorb(standing.entry.state, answers)
+        with self._store.commit_lock if standing.reader.stores_rows else self._lock:
+            done = standing.reader.absorb(standing.entry.state, answers, batch.upto)
             entry = replace(standing.entry, absorbed=batch.upto, state=done.state)
             with self._lock:
                 if feed.readers.get(entry.id) is standing:
                     self._store.catalog.keep_reader(entry, done.version)
                     standing.entry, standing.failure, standing.failures = entry, None, 0
                     standing.rows += batch.rows
+                    done.settle()
 
     def _note(self, standing: _Standing, failure: Error) -> None:
         with self._progress:
