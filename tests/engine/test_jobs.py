@@ -17,9 +17,11 @@ from engine_pieces import ask, rows
 
 from midstream.errors import Cancelled, Closed, EngineError, InvalidParameter, OutOfResources
 from midstream.maintenance.engine import Cancellation, Kernel, Piece, WriteParquet
+from midstream.plan.render import SPARK_SETTINGS
 from midstream.spark.engine import SparkEngine
 from midstream.spark.jvm import require_java
 from midstream.spark.resources import Resources
+from midstream.spark.session import start_session
 from midstream.types import BIGINT
 
 ENDLESS = {
@@ -274,6 +276,18 @@ def test_a_given_session_is_used_and_never_stopped(engine: SparkEngine, kernel: 
     guest.close()
     assert given.conf.get("spark.sql.timestampType") == ansi
     assert given.range(2).count() == 2
+
+
+def test_optimizer_rules_that_the_user_turned_off_stay_off(engine: SparkEngine) -> None:
+    from pyspark.sql import SparkSession
+
+    name, rule = "spark.sql.optimizer.excludedRules", "org.apache.spark.sql.catalyst.optimizer.PruneFilters"
+    given = SparkSession.builder.getOrCreate().newSession()
+    given.conf.set(name, rule)
+    lease = start_session(master=None, given=given, resources=Resources.of(cores=2, memory="2 GB"))
+    assert lease.spark.conf.get(name).split(",") == [rule, SPARK_SETTINGS[name]]
+    assert given.conf.get(name) == rule
+    lease.release()
 
 
 def test_another_cluster_than_the_running_one_is_refused(engine: SparkEngine, tmp_path: Path) -> None:

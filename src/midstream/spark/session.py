@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+_EXCLUDED_RULES = "spark.sql.optimizer.excludedRules"
 _STOP_SECONDS = 20.0
 """A Spark that takes longer to stop is ended together with its JVM."""
 
@@ -67,7 +68,8 @@ def start_session(*, master: str | None, given: SparkSession | None, resources: 
     """A session for one engine: on the one that is given, on a cluster, or on this machine's cores."""
     _quieten_pyspark()
     if given is not None:
-        return Lease(_with_settings(_classic(given).newSession(), session_settings(resources)), of_context=None)
+        settings = _beside_theirs(session_settings(resources), given)
+        return Lease(_with_settings(_classic(given).newSession(), settings), of_context=None)
     with _shared.lock:
         return _lease_of_context(master or jvm.local_master(resources.slots), resources)
 
@@ -81,7 +83,7 @@ def _lease_of_context(master: str, resources: Resources) -> Lease:
     if running is not None:
         _check_same_cluster(running, master)
     spark = SparkSession.builder.getOrCreate() if running is not None else _start_context(master, resources)
-    own = _with_settings(spark.newSession(), session_settings(resources))
+    own = _with_settings(spark.newSession(), _beside_theirs(session_settings(resources), spark))
     if running is not None and _shared.users == 0:
         return Lease(own, of_context=None)
     _shared.users += 1
@@ -175,6 +177,13 @@ def _classic(given: SparkSession) -> SparkSession:
     if given._jsc.sc().isStopped():
         raise EngineError("the Spark session that was given is stopped", hint="Give a session that runs.")
     return given
+
+
+def _beside_theirs(settings: dict[str, str], theirs: SparkSession) -> dict[str, str]:
+    """Our settings; optimizer rules that the user turned off stay off."""
+    excluded = f"{theirs.conf.get(_EXCLUDED_RULES, '')},{settings[_EXCLUDED_RULES]}"
+    rules = dict.fromkeys(rule.strip() for rule in excluded.split(","))
+    return settings | {_EXCLUDED_RULES: ",".join(filter(None, rules))}
 
 
 def _with_settings(spark: SparkSession, settings: dict[str, str]) -> SparkSession:

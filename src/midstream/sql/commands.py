@@ -15,7 +15,7 @@ _SHOWN = (("continuous", "queries"), ("streams",), ("tables",), ("views",), ("st
 _REFUSED = {
     "grant": "There are no roles; whoever can open the folder can read it.",
     "revoke": "There are no roles; whoever can open the folder can read it.",
-    "truncate": "Use DELETE FROM table.",
+    "truncate": "For a table, use DELETE FROM; the rows of a stream go by themselves.",
     "vacuum": "Upkeep runs in the background.",
     "analyze": "Statistics are kept with the files.",
     "lock": "Readers never wait for writers; a write conflict ends in SQLSTATE 40001.",

@@ -51,7 +51,8 @@ class ManipulationReader(DefinitionReader):
 
     def _refuse_conflict_and_returning(self) -> None:
         if self.sees("on", "conflict"):
-            self.refuse("ON CONFLICT", hint="Use MERGE INTO … USING … ON … WHEN NOT MATCHED THEN INSERT ….")
+            merge = "MERGE INTO … USING … ON … WHEN NOT MATCHED THEN INSERT …"
+            self.refuse("ON CONFLICT", hint=f"For a table, use {merge}. A stream has no keys.")
         self.refuse_returning()
 
     def refuse_returning(self) -> None:

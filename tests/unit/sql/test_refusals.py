@@ -39,7 +39,7 @@ LINE 1: SELECT 'abc
 ERROR:  ON CONFLICT is not supported
 LINE 1: INSERT INTO t VALUES (1) ON CONFLICT DO NOTHING
                                  ^
-HINT:   Use MERGE INTO … USING … ON … WHEN NOT MATCHED THEN INSERT ….""",
+HINT:   For a table, use MERGE INTO … USING … ON … WHEN NOT MATCHED THEN INSERT …. A stream has no keys.""",
     "DELETE FROM t RETURNING a": """\
 ERROR:  RETURNING is not supported
 LINE 1: DELETE FROM t RETURNING a
