@@ -456,6 +456,16 @@ class Journal:
                 for record in segment.records
             )
 
+    def rows_after(self, stream_id: int, after: int) -> int:
+        """How many rows of a stream the log holds that came after an SCN."""
+        with self._turn:
+            return sum(
+                record.rows
+                for segment in [*self.closed, self._active]
+                for record in segment.records
+                if record.stream_id == stream_id and record.last_scn > after
+            )
+
     @contextmanager
     def alone(self) -> Iterator[None]:
         """Everything before is on the disk and nobody appends: to register a reader, say."""

@@ -16,6 +16,7 @@ from midstream.kernels import KERNELS, Kernel
 from midstream.plan.aliases import separate_aliases
 from midstream.plan.context import Binding, SourceKind
 from midstream.plan.limits import shape_refusal
+from midstream.plan.moments import has_moment
 from midstream.plan.nodes import bare, named, place_of
 from midstream.plan.pruning import column_uses, prune
 from midstream.plan.render import refusal, render
@@ -56,10 +57,23 @@ class BoundQuery:
     refusals: Mapping[Kernel, str]
     """Why a kernel cannot run it; a kernel that is not in here can."""
     _tree: exp.Expression = field(repr=False, compare=False)
+    _texts: dict[Kernel, str] = field(default_factory=dict, repr=False, compare=False)
 
     def sql(self, kernel: Kernel) -> str:
         _raise_refusal(self.refusals, kernel)
-        return render(self._tree, kernel)
+        if kernel not in self._texts:
+            self._texts[kernel] = render(self._tree, kernel)
+        return self._texts[kernel]
+
+    @property
+    def text(self) -> str:
+        """Of the first kernel that can run it."""
+        return self.sql(next(kernel for kernel in KERNELS if kernel not in self.refusals))
+
+    @property
+    def is_timeless(self) -> bool:
+        """Whether it is the same query at every moment."""
+        return not has_moment(self._tree)
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,8 @@ from collections.abc import Mapping
 from midstream.kernels import Kernel
 from midstream.plan.bound import BoundQuery, Scan
 
+_SOURCES = {"table": "table", "changes": "change log of table", "history": "stream", "view": "continuous view"}
+
 
 def explain_query(
     bound: BoundQuery, kernel: Kernel, reason: str, inputs: Mapping[str, object] | None = None
@@ -29,7 +31,7 @@ def explain_query(
 
 
 def _scan_line(scan: Scan, inputs: Mapping[str, object]) -> str:
-    what = {"table": "table", "changes": "change log of table", "history": "stream"}[scan.source]
+    what = _SOURCES[scan.source]
     at = "" if scan.as_of is None else f" at SCN {scan.as_of}"
     parts = [part for name, part in inputs.items() if name == scan.name or name.startswith(f"{scan.name}_")]
     amounts = [_rows(parts), _bytes(parts)] if parts else []

@@ -6,7 +6,7 @@ so brought to another moment by writing the literals anew; the words of the mome
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime, timezone
 
 from sqlglot import exp
@@ -43,9 +43,14 @@ def has_moment(tree: exp.Expression) -> bool:
     return next(moments_in(tree), None) is not None
 
 
-def words_of(tree: exp.Expression, now: datetime, scn: int) -> dict[str, str]:
-    """What the moments of a tree are, by kind: equal words, equal query."""
-    return {kind: _WORDS[kind](now, scn) for kind in sorted({node.meta[_KEY] for node in moments_in(tree)})}
+def kinds_in(tree: exp.Expression) -> tuple[str, ...]:
+    """Which moments a tree asks for."""
+    return tuple(sorted({str(node.meta[_KEY]) for node in moments_in(tree)}))
+
+
+def words_of(kinds: Iterable[str], now: datetime, scn: int) -> dict[str, str]:
+    """What these moments are: equal words, equal query."""
+    return {kind: _WORDS[kind](now, scn) for kind in kinds}
 
 
 def at_moment(tree: exp.Expression, words: dict[str, str]) -> exp.Expression:

@@ -6,6 +6,8 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import pyarrow as pa
+
 from midstream.relations.catalog import CatalogState
 from midstream.runtime.states import KeptFile
 from midstream.runtime.transaction import TableChanges
@@ -25,6 +27,8 @@ class Result:
     seconds: float
     rows_in: int
     at: float = field(default_factory=time.monotonic)
+    answers: dict[str, pa.Table] = field(default_factory=dict)
+    """What statements that read this view alone got of it, by their text."""
 
     @property
     def scn(self) -> int:

@@ -57,6 +57,8 @@ class Store:
         self.views: Views
         self.gatherer: Gatherer
         """Streams at work, and their small inserts; set by whoever wires the database."""
+        self.bound_queries: dict[str, tuple[object, object]] = {}
+        """Queries that were asked lately, with the definitions that they were bound to."""
         self._folders: dict[int, DeltaFolder] = {}
         self._next_ids: dict[int, int] = {}
         self._pins: Counter[int] = Counter()

@@ -405,6 +405,10 @@ class Streams:
     def cuts(self) -> tuple[int, ...]:
         return tuple(self._cuts)
 
+    def rows_behind(self, entry: ReaderEntry) -> int:
+        """How many rows a reader has yet to absorb."""
+        return self.journal.rows_after(entry.stream_id, entry.absorbed)
+
     def has_news(self, stream_id: int, after: int, upto: int) -> bool:
         """Whether a stream got rows between two SCNs."""
         return self.journal.has_rows(stream_id, after, upto)

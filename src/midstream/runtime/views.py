@@ -125,41 +125,68 @@ class Views:
         try:
             for pipeline in plan.pipelines:
                 folded = fold([pipeline], "spark" if view.kernel == "spark" else "duckdb")
-                if view.backfill or not self._share(view, pipeline, folded, picture):
+                if view.backfill or not self._share(view, pipeline, folded, picture, settings, cancellation):
                     self._add(view, folded, picture, settings, cancellation)
         except BaseException:
             self.drop(view.id)
             raise
 
-    def _share(self, view: ContinuousView, pipeline: Pipeline, folded: Folded, picture: Picture) -> bool:
+    def _share(
+        self,
+        view: ContinuousView,
+        pipeline: Pipeline,
+        folded: Folded,
+        picture: Picture,
+        settings: Mapping[str, object],
+        cancellation: Cancellation | None,
+    ) -> bool:
         """Joins a pipeline of the same name that no row has come to yet."""
-        streams = self._store.streams
-        with streams.journal.alone():
-            found = [
-                (entry, reader)
-                for entry, reader in self._readers()
-                if reader.state.program.name == pipeline.name and reader.state.program.kernel == folded.program.kernel
-            ]
-            starts = {reader.state.start for _, reader in found}
-            wanted = set(folded.program.feeds) - {0}
-            if not found or len(starts) != 1 or {entry.stream_id for entry, _ in found} != wanted:
+        found = self._joinable(folded, picture)
+        if not found:
+            return False
+        members = [v for v in picture.state.relations.values() if isinstance(v, ContinuousView)]
+        others = [self.plan(v) for v in members if v.id in found[0][1].state.views]
+        pipelines = [p for plan in others for p in plan.pipelines if p.name == pipeline.name]
+        joint = fold([*pipelines, pipeline], folded.program.kernel)
+        states = {}
+        for entry, reader in found:
+            known = reader.state.statics
+            fresh = replace(joint, statics=tuple(s for s in joint.statics if s.relation.name not in known))
+            statics = known | self._statics(fresh, reader.state, picture, settings, cancellation)
+            states[entry.id] = replace(
+                reader.state, program=joint.program, views=(*reader.state.views, view.id), statics=statics
+            )
+        with self._store.streams.journal.alone():
+            if [(entry.id, reader) for entry, reader in self._joinable(folded, picture)] != [
+                (entry.id, reader) for entry, reader in found
+            ]:
                 return False
-            for entry, reader in found:
-                state = reader.state
-                if state.files or streams.has_news(entry.stream_id, state.start, streams.journal.last_scn):
-                    return False
-                if any(not self._is_current(static, picture.state) for static in state.statics.values()):
-                    return False
-            members = [v for v in picture.state.relations.values() if isinstance(v, ContinuousView)]
-            others = [v for v in members if v.id in found[0][1].state.views]
-            pipelines = [p for other in others for p in self.plan(other).pipelines if p.name == pipeline.name]
-            program = fold([*pipelines, pipeline], folded.program.kernel).program
-            for entry, reader in found:
-                state = replace(reader.state, program=program, views=(*reader.state.views, view.id))
-                renewed = streams.renew(entry.id, state.written())
+            for id, state in states.items():
+                renewed = self._store.streams.renew(id, state.written())
                 assert isinstance(renewed, PipelineReader)
                 renewed.grown = self._grown
         return True
+
+    def _joinable(self, folded: Folded, picture: Picture) -> list[tuple[ReaderEntry, PipelineReader]]:
+        """The readers of a pipeline that a new view may share: nothing has come to them, their tables are as now."""
+        program, streams = folded.program, self._store.streams
+        found = [
+            (entry, reader)
+            for entry, reader in self._readers()
+            if reader.state.program.name == program.name and reader.state.program.kernel == program.kernel
+        ]
+        starts = {reader.state.start for _, reader in found}
+        if len(starts) != 1 or sorted(entry.stream_id for entry, _ in found) != sorted(
+            id for id in program.feeds if id
+        ):
+            return []
+        for entry, reader in found:
+            state = reader.state
+            if state.files or streams.has_news(entry.stream_id, state.start, streams.journal.last_scn):
+                return []
+            if not all(self._is_current(static, picture.state) for static in state.statics.values()):
+                return []
+        return found
 
     @staticmethod
     def _is_current(static: StaticFiles, state: CatalogState) -> bool:
@@ -287,6 +314,9 @@ class Views:
     ) -> Moment:
         """The results of views at one SCN that has every row acknowledged so far."""
         wanted = {view.id: view for view in views}
+        still = self._unchanged(wanted.values())
+        if still is not None:
+            return still
         begun = self._store.catalog.state.scn
         patience = float(cast(float, settings.get("max_staleness", 0.0)))
         stale = self._recent(wanted.values(), patience)
@@ -313,11 +343,33 @@ class Views:
             found |= self._with_inner(self.inner_views(view))
         return found
 
+    def last(self, view_id: int) -> Result | None:
+        """The newest result of a view, if one is kept."""
+        with self._lock:
+            return self._results.get(view_id)
+
+    def known(self, views: Iterable[ContinuousView], state: CatalogState) -> Moment:
+        """What is kept of views now, fresh or not: to be looked at, not read."""
+        found = {view.id: self.last(view.id) for view in views}
+        empty = Result(state, state.scn, (), {}, {}, 0.0, 0)
+        return Moment(state, {id: result or empty for id, result in found.items()})
+
     def inner_views(self, view: ContinuousView) -> list[ContinuousView]:
         """The continuous views that a view's upper query reads."""
-        plan = self.plan(view)
-        scans = plan.upper(plan.words(datetime.now(timezone.utc), 0)).scans
-        return [scan.relation for scan in scans if isinstance(scan.relation, ContinuousView)]
+        return list(self.plan(view).reads)
+
+    def _unchanged(self, views: Iterable[ContinuousView]) -> Moment | None:
+        """Results that hold because nothing at all has happened since somebody last looked."""
+        state = self._store.catalog.state
+        found = {}
+        for view in views:
+            result, known = self._results.get(view.id), self._plans.get(view.id)
+            if result is None or result.through != state.scn or known is None or known[0] is not state.relations:
+                return None
+            if result.words and known[1].words(datetime.now(timezone.utc), state.scn) != result.words:
+                return None
+            found[view.id] = result
+        return Moment(state, found)
 
     def _recent(self, views: Iterable[ContinuousView], patience: float) -> Moment | None:
         """Results that are not older than the reader allows, all of one SCN."""

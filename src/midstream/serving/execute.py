@@ -114,7 +114,7 @@ def not_yet(statement: Statement) -> Unsupported:
 def select(session: Session, statement: Select, context: BindContext) -> Result:
     with session.reading() as transaction, session.cancellable() as cancellation:
         store = session.store
-        bound = bind_query(statement.query, StateSchema(store.catalog, transaction.state), context)
+        bound = _bound(session, statement, transaction, context)
         picture = _seen(session, transaction, bound, cancellation)
         table = query.run_query(store, picture, bound, session.settings, cancellation)
     return Result(
@@ -124,6 +124,21 @@ def select(session: Session, statement: Select, context: BindContext) -> Result:
         types=[output.type for output in bound.outputs],
         data_frame=lambda: query.data_frame(store, picture, bound, table),
     )
+
+
+def _bound(session: Session, statement: Select, transaction: Transaction, context: BindContext) -> BoundQuery:
+    """A query that was asked before, while definitions are the same, need not be bound again."""
+    known, relations = session.store.bound_queries, transaction.state.relations
+    text = statement.query.text
+    found = known.get(text) if not context.parameters else None
+    if found is not None and found[0] is relations:
+        return cast(BoundQuery, found[1])
+    bound = bind_query(statement.query, StateSchema(session.store.catalog, transaction.state), context)
+    if not context.parameters and bound.is_timeless and len(text) < 4000 and not session.in_transaction:
+        if len(known) >= 200:
+            known.clear()
+        known[text] = (relations, bound)
+    return bound
 
 
 def _seen(session: Session, transaction: Transaction, bound: BoundQuery, cancellation: Cancellation) -> Picture:

@@ -35,7 +35,7 @@ from midstream.runtime.transaction import Transaction
 from midstream.runtime.writing import Writer
 from midstream.serving.result import Result
 from midstream.sql import parse
-from midstream.sql.statements import Begin, Commit, Rollback, Statement
+from midstream.sql.statements import Begin, Commit, Rollback, Select, Statement
 
 T = TypeVar("T")
 ATTEMPTS = 5
@@ -76,6 +76,8 @@ class Session:
         self._closed = False
         self._turn = threading.RLock()
         self._running: set[Cancellation] = set()
+        self._read: dict[str, list[Statement]] = {}
+        """Queries whose text was read lately."""
 
     # --- the public face -------------------------------------------------------------------------
 
@@ -135,8 +137,16 @@ class Session:
 
     def _parsed(self, text: str) -> list[Statement]:
         """A text that cannot be read aborts the transaction, as a statement that cannot be run does."""
+        known = self._read.get(text)
+        if known is not None:
+            return known
         try:
-            return parse(text)
+            statements = parse(text)
+            if len(text) < 4000 and all(isinstance(statement, Select) for statement in statements):
+                if len(self._read) >= 200:
+                    self._read.clear()
+                self._read[text] = statements
+            return statements
         except Error:
             self._aborted = self._transaction is not None
             raise

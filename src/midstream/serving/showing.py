@@ -13,13 +13,15 @@ from midstream.relations.catalog import CatalogState
 from midstream.relations.schema import RowHolder
 from midstream.relations.stream import Stream
 from midstream.relations.table import CheckConstraint, ForeignKey, Key, Table, TableConstraint
-from midstream.relations.view import View
+from midstream.relations.view import ContinuousView, View
 from midstream.runtime import query
-from midstream.runtime.definitions import StateSchema, relations_read
+from midstream.runtime.definitions import StateSchema, reads_stream, relations_read
+from midstream.runtime.results import Result as ViewResult
 from midstream.runtime.settings import SETTINGS, read_setting
 from midstream.serving.result import Result, Row
 from midstream.serving.session import Session
 from midstream.serving.values import without_query
+from midstream.serving.view_plans import explain_new, explain_view, facts_of
 from midstream.sql import parse_query
 from midstream.sql.mentions import place_of_name
 from midstream.sql.statements import (
@@ -65,7 +67,7 @@ def show_list(session: Session, what: str) -> Result:
             case "tables":
                 return _tables(session, state)
             case "views":
-                return _views(state)
+                return _views(session, state)
             case "streams":
                 return _streams(session, state)
             case "continuous queries":
@@ -104,10 +106,20 @@ def _streams(session: Session, state: CatalogState) -> Result:
     return Result.of_rows(columns, rows, status="SHOW", scn=state.scn)
 
 
-def _views(state: CatalogState) -> Result:
+def _views(session: Session, state: CatalogState) -> Result:
     views = sorted((r for r in state.relations.values() if isinstance(r, View)), key=lambda v: v.name)
-    rows: list[Row] = [(view.name, "ordinary", ", ".join(view.reads), view.query) for view in views]
-    columns = [("name", TEXT), ("kind", TEXT), ("reads", TEXT), ("query", TEXT)]
+    columns = [("name", TEXT), ("kind", TEXT), ("reads", TEXT), ("query", TEXT), ("rows", BIGINT)]
+    columns += [("lag_rows", BIGINT), ("result_age_seconds", DOUBLE), ("state_bytes", BIGINT), ("refreshes", BIGINT)]
+    columns += [("last_refresh_ms", DOUBLE)]
+    rows: list[Row] = []
+    for view in views:
+        plain = (view.name, "continuous" if isinstance(view, ContinuousView) else "ordinary", ", ".join(view.reads))
+        if not isinstance(view, ContinuousView):
+            rows.append((*plain, view.query, None, None, None, None, None, None))
+            continue
+        behind, size, seconds, count, age, held = facts_of(session, view)
+        ages = None if age is None else round(age, 1)
+        rows.append((*plain, view.query, held, behind, ages, size, count, round(seconds * 1000, 1)))
     return Result.of_rows(columns, rows, status="SHOW", scn=state.scn)
 
 
@@ -123,6 +135,7 @@ def _status(session: Session, state: CatalogState) -> Result:
         ("cores", str(session.store.engine.cores)),
         ("log_bytes", str(session.store.streams.journal.bytes_on_disk)),
         *_stream_facts(session),
+        *_view_facts(session, state),
     ]
     return Result.of_rows([("name", TEXT), ("value", TEXT)], facts, status="SHOW", scn=state.scn)
 
@@ -141,8 +154,19 @@ def _stream_facts(session: Session) -> Iterator[Row]:
             if number == 0 and status.unabsorbed_rows:
                 words.append("the slowest")
             if reader.failure is not None:
-                words.append(f"fails: {reader.failure}")
+                words.append(f"fails: {reader.failure.message}")
             yield f"reader {reader.name} of stream {name}", "; ".join(words)
+
+
+def _view_facts(session: Session, state: CatalogState) -> Iterator[Row]:
+    for view in sorted((r for r in state.relations.values() if isinstance(r, ContinuousView)), key=lambda v: v.name):
+        behind, size, seconds, count, age, held = facts_of(session, view)
+        made = f"{held:,} rows, {age or 0:,.1f} s old, made in {seconds * 1000:,.0f} ms"
+        newest = "none yet" if age is None else made
+        yield (
+            f"view {view.name}",
+            f"{behind:,} rows behind, {size:,} bytes of state, {count} refreshes; result: {newest}",
+        )
 
 
 def _setting(session: Session, name: str, scn: int) -> Result:
@@ -207,25 +231,47 @@ def explain(session: Session, statement: Explain, context: BindContext) -> Resul
     with session.reading() as picture, session.cancellable() as cancellation:
         schema = StateSchema(session.store.catalog, picture.state)
         if isinstance(target, str):
+            view = schema.relation(target)
+            if isinstance(view, ContinuousView):
+                lines = explain_view(session, view, picture.state, context)
+                return Result.of_lines("plan", lines, status="EXPLAIN", scn=picture.state.scn)
             target = _view_query(schema, target)
+        if isinstance(target, CreateView) and reads_stream(target, picture.state) is not None:
+            lines = explain_new(session, target, picture.state, context)
+            return Result.of_lines("plan", lines, status="EXPLAIN", scn=picture.state.scn)
         if isinstance(target, InsertQuery):
             target = without_query(session, target, context)
         if isinstance(target, InsertValues):
             return _explain_values(schema, target, statement.analyze)
         bound = _bound(target, schema, context)
-        choice, sources = query.prepare(session.store, picture, bound, session.settings)
+        views = [scan.relation for scan in bound.scans if isinstance(scan.relation, ContinuousView)]
+        seen = session.store.views.known(views, picture.state) if views else picture
+        choice, sources = query.prepare(session.store, seen, bound, session.settings)
         lines = list(explain_query(bound, choice.kernel, choice.reason, sources.inputs))
         if isinstance(target, CreateView):
             reads = ", ".join(relations_read(target.query, picture.state))
             lines.insert(0, f"An ordinary view: its query runs at each read, over {reads or 'no relation'}.")
         if statement.analyze and isinstance(target, Select):
             started = time.perf_counter()
-            table = query.run_query(session.store, picture, bound, session.settings, cancellation)
+            moment = session.store.views.moment(views, session.settings, cancellation) if views else None
+            fresh = time.perf_counter() - started
+            table = query.run_query(session.store, moment or picture, bound, session.settings, cancellation)
             seconds = time.perf_counter() - started
+            for view in views if moment is not None else ():
+                result = moment.results[view.id] if moment is not None else None
+                if result is not None:
+                    lines.append(_view_cost(view, result, fresh))
             lines.append(f"Ran in {seconds * 1000:,.0f} ms, {table.num_rows:,} rows.")
         elif statement.analyze:
             raise _only_select()
     return Result.of_lines("plan", lines, status="EXPLAIN", scn=picture.state.scn)
+
+
+def _view_cost(view: ContinuousView, result: ViewResult, fresh: float) -> str:
+    return (
+        f'View "{view.name}": its result of SCN {result.scn}, {result.rows:,} rows from {result.rows_in:,} rows of '
+        f"partials and tables, took {result.seconds * 1000:,.0f} ms; views took {fresh * 1000:,.0f} ms here."
+    )
 
 
 def _explain_values(schema: StateSchema, statement: InsertValues, analyze: bool) -> Result:

@@ -17,7 +17,7 @@ from midstream.plan.bound import BoundQuery, Output, seal
 from midstream.plan.context import ScanKey
 from midstream.plan.cut.aggregates import StateColumn
 from midstream.plan.cut.build import Node, both, conjuncts, select, stored_column, text_of
-from midstream.plan.cut.rows import Static, restricted
+from midstream.plan.cut.rows import Static, restricted, take_static
 from midstream.plan.cut.streams import Streams
 from midstream.plan.cut.views import Pipeline, shared_rows
 from midstream.plan.moments import at_moment
@@ -91,6 +91,8 @@ def fold(pipelines: Sequence[Pipeline], kernel: Kernel | None = None) -> Folded:
     rows = first.rows
     for other in pipelines[1:]:
         rows = shared_rows(rows, other.rows)
+    for static in rows.statics:
+        take_static(first.binding, static)
     columns = list({column.name: column for pipeline in pipelines for column in pipeline.columns}.values())
     common = {text_of(node) for node in rows.filters}
     outputs = [(key.name, key.node) for key in first.keys]

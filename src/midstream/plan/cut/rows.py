@@ -17,7 +17,7 @@ from midstream.plan.context import Binding, ScanKey
 from midstream.plan.cut.build import Node, both, conjuncts, derived, digest, select, stored_column, text_of
 from midstream.plan.cut.streams import Status, Streams, items_of, refuse, rename_aliases, with_fresh_aliases
 from midstream.plan.moments import has_moment, moments_in
-from midstream.plan.nodes import bare, child, is_query, place_of
+from midstream.plan.nodes import bare, child, is_query, place_of, quoted, table_alias
 from midstream.plan.pruning import column_uses
 from midstream.plan.typing.nodes import type_of
 from midstream.relations.view import Derived
@@ -216,10 +216,9 @@ def _take_statics(
             found.append(_static_table(binding, streams, [query, *filters, *late], item, pushed))
         elif isinstance(item, exp.Subquery) and is_query(item.this) and not streams.has_live(item):
             found.append(_static_query(binding, item))
-    rest = [*_row_parts(query), *filters, *_above(query)]
-    for part in rest:
+    for part, is_above in [*((p, False) for p in (*_row_parts(query), *filters)), *((p, True) for p in _above(query))]:
         for table in [t for t in part.find_all(exp.Table) if _is_table(streams, t)]:
-            if part not in query.expressions or _in_aggregate(table, query):
+            if not is_above or _in_aggregate(table, query):
                 found.append(_static_table(binding, streams, [query, *filters, *late], table, []))
     return list({static.relation.name: static for static in found}.values())
 
@@ -292,14 +291,32 @@ def _static_query(binding: Binding, item: exp.Subquery) -> Static:
 
 
 def _sealed(binding: Binding, tree: Node, outputs: Sequence[Output]) -> Static:
-    bound = seal(binding, tree, outputs)
-    scans = " ".join(f"{scan.name}={scan.relation.name}" for scan in bound.scans)
-    relation = Derived(f"static_{digest(text_of(tree) + scans)}", tuple((o.name, o.type) for o in outputs))
-    return Static(relation, bound)
+    relation = Derived(f"static_{digest(identity(binding, tree))}", tuple((o.name, o.type) for o in outputs))
+    return Static(relation, seal(binding, tree, outputs))
+
+
+def identity(binding: Binding, tree: Node) -> str:
+    """A text that equal queries of different views have in common, whatever number their scans have."""
+    named = {name: _identity_of(key) for key, name in binding.scans.items()}
+    copy = tree.copy()
+    for table in copy.find_all(exp.Table):
+        if not isinstance(table.this, exp.Func):
+            table.set("this", quoted(named.get(table.name, table.name)))
+    return text_of(copy)
+
+
+def _identity_of(key: ScanKey) -> str:
+    relation = key.relation
+    return relation.name if isinstance(relation, Derived) else f"{key.source} {relation.id} {key.as_of}"
+
+
+def take_static(binding: Binding, static: Static) -> str:
+    """The name of a static input: the same in all views, so that texts over it are the same."""
+    return binding.scans.setdefault(ScanKey(static.relation, "static", None), static.relation.name)
 
 
 def _put(binding: Binding, item: Node, static: Static, alias: str) -> None:
-    item.replace(binding.scan(ScanKey(static.relation, "static", None), alias))
+    item.replace(exp.Table(this=quoted(take_static(binding, static)), alias=table_alias(alias)))
 
 
 def restricted(streams: Streams, source: exp.Select, stream: str | None) -> exp.Select | None:

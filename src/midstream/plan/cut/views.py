@@ -49,9 +49,9 @@ from midstream.plan.cut.build import (
     stored_column,
     text_of,
 )
-from midstream.plan.cut.rows import RowPart, own_aliases, take_rows
+from midstream.plan.cut.rows import RowPart, identity, own_aliases, take_rows
 from midstream.plan.cut.streams import Streams, check_rows, is_grouping, prepare, refuse
-from midstream.plan.moments import at_moment, has_moment, words_of
+from midstream.plan.moments import at_moment, has_moment, kinds_in, words_of
 from midstream.plan.nodes import bare, is_constant, is_query, place_of
 from midstream.plan.pruning import prune
 from midstream.plan.scopes import Scope
@@ -59,7 +59,7 @@ from midstream.plan.statements import new_binding
 from midstream.plan.trees import name_outputs, projections
 from midstream.plan.typing.nodes import AggregateCall, Convert, Raw, type_of, typed
 from midstream.relations.schema import Schema
-from midstream.relations.view import Derived
+from midstream.relations.view import ContinuousView, Derived
 from midstream.sql.statements import Sql
 from midstream.types import BIGINT, INT, Type
 
@@ -101,16 +101,25 @@ class ViewPlan:
     outputs: tuple[Output, ...]
     pipelines: tuple[Pipeline, ...]
     notices: tuple[str, ...]
+    reads: tuple[ContinuousView, ...]
+    """Other continuous views that the upper query reads."""
+    moments: tuple[str, ...]
+    """What the upper query takes from the moment of reading."""
     _binding: Binding = field(repr=False, compare=False)
     _upper: Node = field(repr=False, compare=False)
+    _sealed: dict[str, BoundQuery] = field(default_factory=dict, repr=False, compare=False)
 
     def words(self, now: datetime, scn: int) -> dict[str, str]:
-        """What the upper query takes from the moment: with equal words and inputs, its answer is the same."""
-        return words_of(self._upper, now, scn)
+        """With equal words and inputs, the answer of the upper query is the same."""
+        return words_of(self.moments, now, scn) if self.moments else {}
 
     def upper(self, words: Mapping[str, str]) -> BoundQuery:
         """The upper query at a moment, over states, tables as of the read, and other views."""
-        return seal(self._binding, at_moment(self._upper, dict(words)).copy(), self.outputs)
+        key = repr(sorted(words.items()))
+        if key not in self._sealed:
+            self._sealed.clear()
+            self._sealed[key] = seal(self._binding, at_moment(self._upper, dict(words)).copy(), self.outputs)
+        return self._sealed[key]
 
 
 def cut_view(query: Sql, schema: Schema, context: BindContext) -> ViewPlan:
@@ -127,7 +136,8 @@ def cut_view(query: Sql, schema: Schema, context: BindContext) -> ViewPlan:
     for grouping in cutter.groupings(tree):
         cutter.cut(grouping)
     _complete_states(binding, cutter.pipelines)
-    return ViewPlan(outputs, tuple(cutter.pipelines), tuple(notices), binding, tree)
+    views = tuple(key.relation for key in binding.scans if isinstance(key.relation, ContinuousView))
+    return ViewPlan(outputs, tuple(cutter.pipelines), tuple(notices), views, kinds_in(tree), binding, tree)
 
 
 def _complete_states(binding: Binding, pipelines: Sequence[Pipeline]) -> None:
@@ -170,7 +180,7 @@ class _Cutter:
         """The pipeline of these keys, with further columns if it is there already."""
         for key in keys:
             _refuse_interval(key)
-        parts = [_identity(self.binding, rows.source), *(key.name for key in keys)]
+        parts = [identity(self.binding, _selected(rows.source)), *(key.name for key in keys)]
         name = "state_" + digest("; ".join(parts))
         unique = tuple({column.name: column for column in columns}.values())
         known = next((i for i, pipeline in enumerate(self.pipelines) if pipeline.name == name), None)
@@ -185,19 +195,10 @@ class _Cutter:
         return self.pipelines[known]
 
 
-def _identity(binding: Binding, source: exp.Select) -> str:
-    """A text that equal sources have in common, whatever number their scans have."""
-    named = {name: _identity_of(key) for key, name in binding.scans.items()}
+def _selected(source: exp.Select) -> exp.Select:
     copy = source.copy()
     copy.set("expressions", [number(1)])
-    for table in copy.find_all(exp.Table):
-        table.set("this", exp.to_identifier(named.get(table.name, table.name), quoted=True))
-    return text_of(copy)
-
-
-def _identity_of(key: ScanKey) -> str:
-    relation = key.relation
-    return relation.name if isinstance(relation, Derived) else f"{key.source} {relation.id}"
+    return copy
 
 
 def shared_rows(one: RowPart, other: RowPart) -> RowPart:

@@ -1,0 +1,148 @@
+"""EXPLAIN, SHOW and DESCRIBE of continuous views: what runs when, what is shared, what is kept, and why."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+
+from midstream.plan import BindContext
+from midstream.plan.cut import Pipeline, ViewPlan, cut_view
+from midstream.plan.cut.build import text_of
+from midstream.plan.cut.programs import Folded, fold
+from midstream.relations.catalog import CatalogState, ReaderEntry
+from midstream.relations.stream import Stream
+from midstream.relations.table import Table
+from midstream.relations.view import ContinuousView
+from midstream.runtime.definitions import StateSchema
+from midstream.runtime.pipelines import PipelineReader
+from midstream.runtime.query import choose_kernel
+from midstream.runtime.results import Result
+from midstream.serving.session import Session
+from midstream.sql.statements import CreateView
+
+Readers = Sequence[tuple[ReaderEntry, PipelineReader]]
+
+
+def explain_new(session: Session, statement: CreateView, state: CatalogState, context: BindContext) -> list[str]:
+    """A view that does not exist yet: what would be kept, and what would run at a read."""
+    plan = cut_view(statement.query, StateSchema(session.store.catalog, state), context)
+    lines = [f'View "{statement.name}" would be continuous: partials are kept as rows come, the rest runs at a read.']
+    for pipeline in plan.pipelines:
+        lines += _pipeline_lines(pipeline, fold([pipeline]), (), state)
+    return [*lines, *_upper_lines(session, plan, state, context), *_notices(plan)]
+
+
+def explain_view(session: Session, view: ContinuousView, state: CatalogState, context: BindContext) -> list[str]:
+    views = session.store.views
+    plan, readers = views.plan(view, state), views.readers_of(view.id)
+    lines = [f'View "{view.name}" is continuous: partials are kept as rows come, the rest runs at a read.']
+    for pipeline in plan.pipelines:
+        own = [(entry, reader) for entry, reader in readers if reader.state.program.name == pipeline.name]
+        lines += _pipeline_lines(pipeline, fold([pipeline], own[0][1].kernel if own else None), own, state)
+    lines += _upper_lines(session, plan, state, context)
+    lines += _refresh_lines(session, view)
+    return [*lines, *_notices(plan)]
+
+
+def _notices(plan: ViewPlan) -> list[str]:
+    return [f"Note: {notice}." for notice in plan.notices]
+
+
+def _pipeline_lines(pipeline: Pipeline, folded: Folded, readers: Readers, state: CatalogState) -> Iterator[str]:
+    program = readers[0][1].state.program if readers else folded.program
+    streams = {r.id: r.name for r in state.relations.values() if isinstance(r, Stream)}
+    named = ", ".join(f'"{streams.get(id, id)}"' for id in program.feeds if id)
+    yield ""
+    yield f"Stream pipeline {program.name} over {named}: runs on every batch, on the {program.kernel} kernel"
+    if program.kernel != "duckdb":
+        yield "  Why not duckdb: the view was created under SET kernel = 'spark', or needs a function of Spark's"
+    keys = ", ".join(text_of(key.node) for key in pipeline.keys) or "none: one group of all rows"
+    yield f"  Groups by: {keys}"
+    if pipeline.rows.late:
+        yield "  Conditions on the moment of reading, or on a query around, are asked then: what they need is a key"
+        if pipeline.dead is not None:
+            yield "  Groups that no later read can ask for go when partials are merged"
+    yield f"  Keeps: {len(program.columns) - len(program.keys)} columns of partials, {len(program.keys)} of keys"
+    yield from _sharing(readers, state)
+    yield from _static_lines(folded, readers, state)
+    for id, feed in program.feeds.items():
+        what = f'of "{streams.get(id, id)}"' if id else "of tables alone, once"
+        yield f"  SQL for the rows {what}:"
+        yield f"    {feed.sql}"
+    yield from _state_lines(readers)
+
+
+def _sharing(readers: Readers, state: CatalogState) -> Iterator[str]:
+    views = {r.id: r.name for r in state.relations.values() if isinstance(r, ContinuousView)}
+    members = sorted({views[id] for _, reader in readers for id in reader.state.views if id in views})
+    if len(members) > 1:
+        yield f"  Shared by views {', '.join(members)}: one pass over each batch, one state"
+
+
+def _static_lines(folded: Folded, readers: Readers, state: CatalogState) -> Iterator[str]:
+    for static in folded.statics:
+        tables = ", ".join(f'"{scan.relation.name}"' for scan in static.query.scans)
+        if not readers:
+            yield f"  Static input {static.relation.name} from {tables}: computed at CREATE, and frozen from then on"
+            continue
+        kept = readers[0][1].state
+        rows = sum(file.rows for file in kept.statics[static.relation.name].files)
+        yield f"  Static input {static.relation.name} from {tables}: {rows:,} rows, frozen as of SCN {kept.scn}"
+    if folded.statics:
+        yield "  Why frozen: rows that came before were joined with it as it was, and are gone"
+
+
+def _state_lines(readers: Readers) -> Iterator[str]:
+    for entry, reader in readers:
+        state = reader.state
+        levels = sorted({file.level for file in state.files})
+        yield (
+            f"  State: {len(state.files)} files of {len(levels)} levels, {state.rows:,} rows of partials, "
+            f"{state.bytes:,} bytes; has SCN {state.start + 1} to {entry.absorbed}"
+        )
+
+
+def _upper_lines(session: Session, plan: ViewPlan, state: CatalogState, context: BindContext) -> Iterator[str]:
+    words = plan.words(context.now, state.scn)
+    upper = plan.upper(words)
+    choice = choose_kernel(upper, 0, session.settings)
+    yield ""
+    yield f"Upper query: runs at a read when something has changed, on the {choice.kernel} kernel while its inputs fit"
+    for scan in upper.scans:
+        if isinstance(scan.relation, Table):
+            yield f'  Reads table "{scan.relation.name}" as of the read'
+        elif isinstance(scan.relation, ContinuousView):
+            yield f'  Reads view "{scan.relation.name}" at the same SCN'
+        else:
+            yield f"  Merges {scan.relation.name}"
+    if words:
+        yield "  Takes from the moment of reading: " + ", ".join(f"{kind} {word}" for kind, word in words.items())
+    yield "  SQL:"
+    yield f"    {upper.sql(choice.kernel)}"
+
+
+def _refresh_lines(session: Session, view: ContinuousView) -> Iterator[str]:
+    views = session.store.views
+    count, seconds = views.refreshes.get(view.id, (0, 0.0))
+    yield ""
+    result = views.last(view.id)
+    if result is None:
+        yield "Result: none is kept; the next read computes it"
+        return
+    yield (
+        f"Result: {result.rows:,} rows of SCN {result.scn}, from {result.rows_in:,} rows of inputs in "
+        f"{result.seconds * 1000:,.0f} ms, {time.monotonic() - result.at:,.1f} s ago"
+    )
+    yield f"Refreshes since the database was opened: {count}, on average {seconds / max(count, 1) * 1000:,.0f} ms"
+
+
+def facts_of(session: Session, view: ContinuousView) -> tuple[int, int, float, int, float | None, int]:
+    """For SHOW VIEWS: rows behind, state's bytes, seconds of the last refresh, refreshes, age of the result, rows."""
+    views, streams = session.store.views, session.store.streams
+    readers = views.readers_of(view.id)
+    behind = max((streams.rows_behind(entry) for entry, _ in readers), default=0)
+    size = sum(reader.state.bytes for _, reader in readers)
+    result: Result | None = views.last(view.id)
+    count, _ = views.refreshes.get(view.id, (0, 0.0))
+    age = None if result is None else time.monotonic() - result.at
+    return behind, size, 0.0 if result is None else result.seconds, count, age, 0 if result is None else result.rows
