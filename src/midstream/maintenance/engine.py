@@ -89,7 +89,7 @@ class Piece:
     `views` are names defined over the inputs and each other, in order, before the text runs. With
     `output`, the rows go to files; `checks` then run in the same task over the written rows, which they
     call "output" (and may read the inputs too), and their answers come back beside. `copies` takes part only on the
-    DuckDB kernel, without `output`: the answer then has the copies as its files."""
+    DuckDB kernel."""
 
     sql: str
     inputs: Mapping[str, Input] = field(default_factory=dict)
@@ -99,10 +99,9 @@ class Piece:
     copies: CopyFiles | None = None
 
     @property
-    def folder(self) -> str | None:
+    def folders(self) -> set[str]:
         """Where it leaves files."""
-        left = self.output or self.copies
-        return left.folder if left is not None else None
+        return {left.folder for left in (self.output, self.copies) if left is not None}
 
 
 @dataclass(frozen=True)
@@ -116,11 +115,12 @@ class WrittenFile:
 
 @dataclass(frozen=True)
 class Answer:
-    """A piece's rows, or the files that it wrote; and what its checks found."""
+    """A piece's rows, or the files that it wrote; what its checks found; and files that it copied."""
 
     table: pa.Table | None = None
     files: tuple[WrittenFile, ...] = ()
     checks: Mapping[str, pa.Table] = field(default_factory=dict)
+    copies: tuple[WrittenFile, ...] = ()
 
 
 class Cancellation:

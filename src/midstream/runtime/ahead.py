@@ -8,7 +8,7 @@ read is found before anything is acknowledged. What they made of it waits for th
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import pyarrow.parquet as pq
@@ -21,7 +21,7 @@ from midstream.kernels import quote_name
 from midstream.log.batches import Batch, BatchFile, shares
 from midstream.log.journal import Unkept
 from midstream.log.records import BulkFile
-from midstream.maintenance.engine import Answer, CopyFiles, Piece, WrittenFile
+from midstream.maintenance.engine import Answer, CopyFiles, Piece
 from midstream.relations.stream import Stream
 from midstream.runtime.readers import BATCH, Reader, batch_source
 from midstream.runtime.streams import FEW_ROWS, Ahead, Item
@@ -62,28 +62,17 @@ class _Job:
         self.owners += [owner] * len(pieces)
 
     def answers_of(self, owner: object, answers: Sequence[Answer]) -> list[Answer]:
-        own = [(piece, answer) for who, piece, answer in self._all(answers) if who == owner]
-        return [answer if piece.copies is None else replace(answer, files=()) for piece, answer in own]
+        return [answer for who, answer in zip(self.owners, answers, strict=True) if who == owner]
 
     def copy(self, folder: str, paths: Sequence[str]) -> None:
-        """Files are copied beside what tasks read anyway: a task that only copied would keep a core from the readers.
-        The copies come in the order of the files."""
-        hosts = [at for at, piece in enumerate(self.pieces) if piece.output is None and not piece.checks]
-        if not hosts:
-            self.add(_COPY, [Piece("SELECT 1 AS one", copies=CopyFiles(folder, tuple(paths)))])
-            return
-        share = -(-len(paths) // len(hosts))
-        for at, start in zip(hosts, range(0, len(paths), share), strict=False):
+        """Copies files beside what tasks read of them anyway: a task that only copied would keep a core from them. The
+        first tasks do it, since a copy takes long to reach the disk; the copies are in the order of the files."""
+        share = -(-len(paths) // len(self.pieces))
+        for at, start in enumerate(range(0, len(paths), share)):
             self.pieces[at] = replace(self.pieces[at], copies=CopyFiles(folder, tuple(paths[start : start + share])))
 
-    def copies(self, answers: Sequence[Answer]) -> list[WrittenFile]:
-        return [file for _, piece, answer in self._all(answers) if piece.copies is not None for file in answer.files]
 
-    def _all(self, answers: Sequence[Answer]) -> Iterator[tuple[object, Piece, Answer]]:
-        return zip(self.owners, self.pieces, answers, strict=True)
-
-
-_COPY, _LOOK = "copy", "look"
+_LOOK = "look"
 
 
 def take_as_they_are(writer: Writer, stream: Stream, input: FileInput) -> int:
@@ -99,7 +88,7 @@ def take_as_they_are(writer: Writer, stream: Stream, input: FileInput) -> int:
     kept = store.streams.keeps(stream)
     job = _planned(writer, stream, sources, readers, kept)
     answers = store.engine.run("duckdb", job.pieces, label="take files", cancellation=writer.cancellation)
-    copies = job.copies(answers)
+    copies = [file for answer in answers for file in answer.copies]
     if [_state(file.path) for file in input.files] != before:
         for copy in copies:
             os.unlink(copy.path)

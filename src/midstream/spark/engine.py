@@ -243,20 +243,24 @@ def _as_property(work: Work) -> str:
 def _answers(replies: Sequence[Reply], pieces: Sequence[Piece], work: Work) -> list[Answer]:
     answers = [_answer(reply) for reply in replies]
     if any(reply.attempt > 0 for reply in replies):
-        _remove_outputs(pieces, work.job, keep={file.path for reply in replies for file in reply.files})
+        _remove_outputs(pieces, work.job, keep=_paths(replies))
     return answers
+
+
+def _paths(replies: Sequence[Reply]) -> set[str]:
+    return {file.path for reply in replies for file in (*reply.files, *reply.copies)}
 
 
 def _answer(reply: Reply) -> Answer:
     if reply.error is not None:
         raise reply.error
     checks = {name: load(stored) for name, stored in reply.checks.items()}
-    return Answer(None if reply.table is None else load(reply.table), reply.files, checks)
+    return Answer(None if reply.table is None else load(reply.table), reply.files, checks, reply.copies)
 
 
 def _remove_outputs(pieces: Sequence[Piece], job: str, keep: set[str] | frozenset[str] = frozenset()) -> None:
     """Files of attempts that do not count."""
-    for folder in {piece.folder for piece in pieces if piece.folder is not None}:
+    for folder in {folder for piece in pieces for folder in piece.folders}:
         for path in Path(folder).glob(f"{job}-*"):
             if str(path) not in keep:
                 path.unlink(missing_ok=True)

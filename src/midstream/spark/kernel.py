@@ -17,7 +17,7 @@ import shutil
 import threading
 import traceback
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import duckdb
@@ -94,6 +94,7 @@ class Reply:
     table: Stored | None = None
     files: tuple[WrittenFile, ...] = ()
     checks: dict[str, Stored] = field(default_factory=dict)
+    copies: tuple[WrittenFile, ...] = ()
     error: Error | None = None
 
 
@@ -177,10 +178,13 @@ class _Run:
 
     def reply(self) -> Reply:
         define_inputs(self.connection, self.piece, self.kept)
-        if self.piece.copies is not None:
-            with copied(self.piece.copies, self.name) as copies:
-                table = self._store(self.piece.sql)
-            return Reply(self.attempt, table=table, files=tuple(copies))
+        if self.piece.copies is None:
+            return self._own_reply()
+        with copied(self.piece.copies, self.name) as copies:
+            reply = self._own_reply()
+        return replace(reply, copies=tuple(copies))
+
+    def _own_reply(self) -> Reply:
         if self.piece.output is None:
             return Reply(self.attempt, table=self._store(self.piece.sql), checks=self._checks())
         files = write_parquet(self.connection, self.piece.sql, self.piece.output, self.name)
@@ -279,7 +283,7 @@ def copied(copies: CopyFiles, name: str) -> Iterator[list[WrittenFile]]:
     """Copies files in a thread of its own while something else runs; the list is full when both are done."""
     files: list[WrittenFile] = []
     failures: list[Exception] = []
-    targets = [os.path.join(copies.folder, f"{name}-{number}.parquet") for number in range(len(copies.paths))]
+    targets = [os.path.join(copies.folder, f"{name}-copy-{number}.parquet") for number in range(len(copies.paths))]
 
     def copy() -> None:
         try:
