@@ -14,11 +14,12 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import midstream
 from midstream.log.batches import POSITION, SCN
-from midstream.runtime.tally import TALLY, Counts, tally_query
+from midstream.runtime.tally import ROW_TALLY, TALLY, Counts, tally_query
 
 THREADS = 4
 
@@ -66,6 +67,32 @@ def test_readers_absorb_what_was_acknowledged(database: Any, tmp_path: Path, see
 @pytest.mark.parametrize("seed", range(10, 30))
 def test_readers_absorb_what_was_acknowledged_for_long(database: Any, tmp_path: Path, seed: int) -> None:
     play(tmp_path / "fed.db", seed, acts=15)
+
+
+@pytest.mark.parametrize("files", [1, 2, 7])
+def test_files_that_are_copied_as_they_are_keep_their_order(database: Any, tmp_path: Path, files: int) -> None:
+    """Of two readers, one looks at the files while they are copied, and one waits until rows have their places."""
+    (tmp_path / "files").mkdir()
+    for number in range(files):
+        numbers = pa.array(range(number * 100, (number + 1) * 100), pa.int64())
+        pq.write_table(pa.table({"n": numbers}), tmp_path / "files" / f"{number}.parquet", row_group_size=30)
+    model = Model()
+    with midstream.connect(str(tmp_path / "fed.db")) as db:
+        db.sql("CREATE STREAM fed (n bigint)")
+        register(db, model)
+        early = register_early(db)
+        for first in (0, 0):
+            scn = db.sql(f"COPY fed FROM '{tmp_path}/files' PARQUET").scn
+            model.acknowledged(scn, first, files * 100)
+        check(db, model)
+        db._store.streams.wait(early, scn)
+        counts, expected = Counts.read(db._store.streams.entry(early).state), model.expected(0)
+        assert (counts.rows, counts.hashes) == (expected.rows, expected.hashes)
+
+
+def register_early(db: Any) -> int:
+    stream = db._store.catalog.state.relations["fed"]
+    return int(db._store.streams.register(stream, "early", ROW_TALLY, Counts().written()).id)
 
 
 def play(folder: Path, seed: int, acts: int) -> None:
