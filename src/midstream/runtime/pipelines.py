@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from midstream.kernels import Kernel, quote_name
 from midstream.log.batches import Batch
+from midstream.log.files import disk_errors
 from midstream.maintenance.engine import Answer, Input, Piece, WriteParquet
 from midstream.relations.catalog import ReaderEntry
 from midstream.relations.stream import Stream
@@ -23,6 +25,7 @@ class PipelineReader:
     needs_places = False
 
     def __init__(self, store: Store, stream: Stream, entry: ReaderEntry) -> None:
+        self._store = store
         self._stream = stream
         self.id = entry.id
         self.state = State.read(entry.state, str(store.path / "views"))
@@ -56,13 +59,24 @@ class PipelineReader:
         )
 
     def absorb(self, state: str, answers: Sequence[Answer], upto: int) -> Absorbed:
-        files = [KeptFile(file.path, file.rows, file.bytes, upto) for answer in answers for file in answer.files]
+        files = kept_files(self._store, answers, upto)
 
         def settle() -> None:
             self.state.files = [*self.state.files, *files]
             self.grown(self)
 
         return Absorbed(replace(self.state, files=[*self.state.files, *files]).written(), settle=settle)
+
+
+def kept_files(store: Store, answers: Sequence[Answer], upto: int, level: int = 0) -> list[KeptFile]:
+    """What a job has written, on the disk for good: the rows that it was made of may go then."""
+    files = [KeptFile(file.path, file.rows, file.bytes, upto, level) for answer in answers for file in answer.files]
+    with disk_errors("partials could not be written"):
+        for file in files:
+            store.streams.files.sync_file(file.path)
+        for folder in {os.path.dirname(file.path) for file in files}:
+            store.streams.files.sync_folder(folder)
+    return files
 
 
 def static_inputs(state: State, statics: Sequence[tuple[str, str]]) -> dict[str, Input]:

@@ -311,7 +311,8 @@ class Streams:
         with self._lock:
             feed = self._feeds.get(stream.id)
             standings = feed.readers.values() if feed else ()
-            return {s.entry.id: s.reader for s in standings if not s.reader.needs_places}
+            able = [s for s in standings if not s.reader.needs_places and s.reader.kernel == "duckdb"]
+            return {s.entry.id: s.reader for s in able}
 
     def remember(self, ahead: Ahead) -> None:
         with self._lock:
@@ -495,11 +496,18 @@ class Streams:
                     self._pool.submit(self._absorb_all, feed)
 
     def _due(self, feed: _Feed) -> list[_Standing]:
-        """Those who come next: the ones that are furthest behind, unless they have just failed."""
+        """Those who come next: the ones that are furthest behind, unless they have just failed. Readers that differ
+        only in when they came, with no row in between, go together."""
         now = time.monotonic()
-        ready = [s for s in feed.readers.values() if s.retry_at <= now and self._next_batch(feed, s.entry.absorbed)]
-        oldest = min((standing.entry.absorbed for standing in ready), default=0)
-        return [standing for standing in ready if standing.entry.absorbed == oldest]
+        waiting = [(s, self._first_segment(feed, s)) for s in feed.readers.values() if s.retry_at <= now]
+        oldest = min((first for _, first in waiting if first is not None), default=None)
+        return [standing for standing, first in waiting if first is not None and first == oldest]
+
+    @staticmethod
+    def _first_segment(feed: _Feed, standing: _Standing) -> int | None:
+        """The number of the first segment that a reader has yet to absorb."""
+        absorbed = standing.entry.absorbed
+        return next((segment.number for segment, own in feed.sealed if segment.last_scn > absorbed and own), None)
 
     def _next_batch(self, feed: _Feed, absorbed: int) -> Batch | None:
         files: list[BatchFile] = []

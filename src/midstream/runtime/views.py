@@ -29,7 +29,7 @@ from midstream.relations.stream import Stream
 from midstream.relations.table import Table
 from midstream.relations.view import ContinuousView
 from midstream.runtime.history import HISTORY
-from midstream.runtime.pipelines import PIPELINE, PipelineReader, static_inputs
+from midstream.runtime.pipelines import PIPELINE, PipelineReader, kept_files, static_inputs
 from midstream.runtime.query import choose_kernel, prepare
 from midstream.runtime.reading import Picture, Sources, add_scan, history_view
 from midstream.runtime.results import Moment, Result
@@ -237,7 +237,7 @@ class Views:
             output = WriteParquet(state.folder, static.relation.columns)
             piece = sources.piece(static.query.sql(choice.kernel), output)
             [answer] = self._store.engine.run(choice.kernel, [piece], label="static input", cancellation=cancellation)
-            files = tuple(KeptFile(file.path, file.rows, file.bytes, 0) for file in answer.files)
+            files = tuple(kept_files(self._store, [answer], 0))
             tables = tuple(
                 (scan.relation.id, picture.state.versions[scan.relation.id])
                 for scan in static.query.scans
@@ -252,7 +252,7 @@ class Views:
         inputs: dict[str, Input] = static_inputs(state, feed.statics)
         piece = Piece(feed.sql, inputs, output=WriteParquet(state.folder, state.program.columns))
         [answer] = self._store.engine.run(state.program.kernel, [piece], label="first rows", cancellation=cancellation)
-        return [KeptFile(file.path, file.rows, file.bytes, 0) for file in answer.files]
+        return kept_files(self._store, [answer], 0)
 
     def _backfill(
         self, stream: Stream, entry: ReaderEntry, reader: PipelineReader, cancellation: Cancellation | None
@@ -275,7 +275,7 @@ class Views:
             WriteParquet(state.folder, state.program.columns),
         )
         [answer] = store.engine.run(state.program.kernel, [piece], label="backfill", cancellation=cancellation)
-        files = [KeptFile(file.path, file.rows, file.bytes, entry.absorbed) for file in answer.files]
+        files = kept_files(store, [answer], entry.absorbed)
 
         def grown() -> str:
             state.files[:0] = files
@@ -562,7 +562,7 @@ class Views:
             ]
             answers = [answer for [answer] in runs]
         upto, level = max(file.upto for file in old), old[0].level + 1
-        new = [KeptFile(f.path, f.rows, f.bytes, upto, level) for answer in answers for f in answer.files]
+        new = kept_files(self._store, answers, upto, level)
         gone = {id(file) for file in old}
 
         def merged() -> str:

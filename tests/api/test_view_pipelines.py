@@ -1,0 +1,135 @@
+"""Pipelines of continuous views: what is shared, how many jobs run, how the state stays small, what expires."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+import midstream
+
+pytestmark = pytest.mark.spark
+YEAR, WEEK, _ = datetime.now(timezone.utc).isocalendar()
+THIS_WEEK = YEAR * 100 + WEEK
+ABSORBED = ['absorb 12 rows of "events"']
+SCHEMA = """
+CREATE STREAM events (entity_id bigint, duration int, cost double precision, local_cost double precision,
+  long_distance_cost double precision, long_distance boolean, local_calls int, week int, ts timestamp);
+CREATE TABLE customers (id bigint, city_zip int, region_id int, type int, category int, value_type int);
+INSERT INTO customers VALUES (1, 10, 100, 2, 1, 2), (2, 10, 100, 2, 1, 1), (3, 20, 200, 1, 1, 2)
+"""
+AIM = {
+    "q1": "SELECT avg(t_duration) AS a FROM (SELECT sum(duration) AS t_duration FROM events "
+    "WHERE week = current_week() GROUP BY entity_id HAVING sum(local_calls) > 2)",
+    "q2": "SELECT max(max_cost) AS m FROM (SELECT max(cost) AS max_cost FROM events WHERE week = current_week() "
+    "GROUP BY entity_id HAVING count(*) > 2)",
+    "q3": "SELECT sum(t_cost) / sum(t_duration) AS cost_ratio FROM (SELECT sum(cost) AS t_cost, "
+    "sum(duration) AS t_duration, count(*) AS num_calls FROM events WHERE week = current_week() GROUP BY entity_id) "
+    "GROUP BY num_calls LIMIT 100",
+    "q4": "SELECT city_zip, avg(num_calls) AS a, sum(duration_calls) AS d FROM (SELECT entity_id, "
+    "count(*) AS num_calls, sum(duration) AS duration_calls FROM events "
+    "WHERE NOT long_distance AND week = current_week() GROUP BY entity_id "
+    "HAVING count(*) > 1 AND sum(duration) > 25) e, customers c WHERE e.entity_id = c.id GROUP BY city_zip",
+    "q5": "SELECT c.region_id, sum(long_distance_cost) AS cost_long, sum(local_cost) AS cost_local FROM events e, "
+    "customers c WHERE e.entity_id = c.id AND week = current_week() AND c.type = 2 AND c.category = 1 "
+    "GROUP BY c.region_id",
+    "q7": "SELECT sum(cost) / sum(duration) AS r FROM events e, customers c WHERE e.entity_id = c.id "
+    "AND week = current_week() AND c.value_type = 2",
+}
+
+
+@contextmanager
+def jobs_of(db: Any) -> Iterator[list[str]]:
+    """The labels of the jobs that run meanwhile."""
+    labels: list[str] = []
+    engine, run = db._engine, db._engine.run
+
+    def noted(kernel: str, pieces: Any, *, label: str = "", cancellation: Any = None) -> Any:
+        if pieces:
+            labels.append(label)
+        return run(kernel, pieces, label=label, cancellation=cancellation)
+
+    engine.run = noted
+    try:
+        yield labels
+    finally:
+        del engine.run
+
+
+def events(week: int, rows: int = 12) -> str:
+    values = [
+        f"({n % 3 + 1}, {10 + n}, {n}.5, {n}, {2 * n}, {str(n % 2 == 0).lower()}, 1, {week}, '2027-01-01 00:00:00')"
+        for n in range(rows)
+    ]
+    return "INSERT INTO events VALUES " + ", ".join(values)
+
+
+@pytest.fixture
+def aim(tmp_path: Path) -> Iterator[Any]:
+    with midstream.connect(str(tmp_path / "aim.db")) as db:
+        db.sql(SCHEMA)
+        for name, query in AIM.items():
+            db.sql(f"CREATE VIEW {name} AS {query}")
+        yield db
+
+
+def test_six_views_are_three_pipelines_and_one_job(aim: Any) -> None:
+    readers = aim._store.views._readers()
+    assert len(readers) == 3
+    members = {view.name: view.id for view in aim._store.catalog.state.relations.values() if view.name in AIM}
+    shared = max((reader.state.views for _, reader in readers), key=len)
+    assert set(shared) == {members[name] for name in ("q1", "q2", "q3", "q4")}
+    with jobs_of(aim) as jobs:
+        aim.sql(events(THIS_WEEK))
+        answers = {name: aim.sql(f"SELECT * FROM {name}").fetchall() for name in AIM}
+
+    assert sorted(jobs) == sorted([*ABSORBED, *(f'refresh view "{name}"' for name in AIM)]), (
+        "looking at a result is none"
+    )
+    assert answers["q1"] == [(pytest.approx(sum(10 + n for n in range(12)) / 3),)]
+    assert answers["q5"] == [(100, pytest.approx(2.0 * sum(n for n in range(12) if n % 3 < 2)), pytest.approx(44.0))]
+    with jobs_of(aim) as jobs:
+        for name in AIM:
+            assert sorted(aim.sql(f"SELECT * FROM {name}").fetchall()) == sorted(answers[name])
+    assert jobs == [], "nothing has come"
+
+
+def test_state_stays_small_and_loses_past_weeks_however_many_batches_come(aim: Any) -> None:
+    for number in range(18):
+        aim.sql(events(THIS_WEEK - 100 if number < 9 else THIS_WEEK, 3))
+        aim.sql("SELECT * FROM q1")
+    aim._store.views._pool.submit(lambda: None).result(60)
+    readers = [reader for _, reader in aim._store.views._readers()]
+    for reader in readers:
+        assert len(reader.state.files) < 16
+        assert max(file.level for file in reader.state.files) >= 1
+    merged = [file for reader in readers for file in reader.state.files if file.level]
+    values = [set(column.to_pylist()) for file in merged for column in pq.read_table(file.path).columns]
+    assert not any(THIS_WEEK - 100 in found for found in values), "no read will ask for that week again"
+    kept = [
+        file
+        for reader in readers
+        for file in (*reader.state.files, *(f for static in reader.state.statics.values() for f in static.files))
+    ]
+    assert len(list((aim.path / "views").glob("*/*.parquet"))) == len(kept), "files that were merged are gone"
+    assert aim.sql("SELECT * FROM q2").fetchall() == [(2.5,)]
+
+
+def test_a_view_that_is_dropped_leaves_nothing(aim: Any) -> None:
+    aim.sql(events(THIS_WEEK))
+    aim.sql("SELECT * FROM q4")
+    for name in ("q1", "q2", "q3", "q5", "q7"):
+        aim.sql(f"DROP VIEW {name}")
+    assert len(aim._store.views._readers()) == 1
+    before = aim.sql("SELECT * FROM q4").fetchall()
+    aim.sql("DROP VIEW q4")
+    assert before and aim._store.views._readers() == []
+    assert list((aim.path / "views").iterdir()) == []
+    assert (
+        aim.sql("INSERT INTO events VALUES (1, 1, 1, 1, 1, true, 1, 1, '2027-01-01 00:00:00')").status == "INSERT 0 1"
+    )
