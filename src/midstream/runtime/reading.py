@@ -27,6 +27,7 @@ from midstream.relations.view import ContinuousView, Derived
 from midstream.runtime.history import HISTORY
 from midstream.runtime.results import Moment, Result
 from midstream.runtime.rows import RowSet
+from midstream.runtime.settings import DEFAULTS
 from midstream.runtime.store import Store
 from midstream.storage.delta import DataFile
 from midstream.types import BIGINT, TEXT, Type
@@ -124,7 +125,7 @@ def add_scan(store: Store, picture: Picture, scan: Scan, sources: Sources) -> No
 def _result_of(store: Store, picture: Picture, view: ContinuousView) -> Result:
     """The view's result that the statement has got, or else the newest."""
     known = picture.results.get(view.id) if isinstance(picture, Moment) else None
-    return known if known is not None else store.views.moment([view], {}).results[view.id]
+    return known if known is not None else store.views.moment([view], DEFAULTS).results[view.id]
 
 
 def _view_columns(view: ContinuousView, scan: Scan) -> tuple[str, ...]:

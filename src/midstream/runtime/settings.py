@@ -69,6 +69,9 @@ SETTINGS = {
 }
 
 
+DEFAULTS = {name: setting.default for name, setting in SETTINGS.items()}
+
+
 def read_setting(name: str, value: object) -> object:
     """A value for a setting, or a clear no."""
     setting = SETTINGS.get(name)

@@ -244,6 +244,15 @@ def _group_tested(streams: Streams, node: Node) -> None:
     if isinstance(query, exp.Select) and streams.of_query(query) == Status.RAW and not query.args.get("limit"):
         query.set("distinct", exp.Distinct())
         query.set("order", None)
+        query.meta[_TESTED] = True
+
+
+def is_tested(query: exp.Select) -> bool:
+    """Whether only the existence of rows is asked for, so that it does not matter how often they are there."""
+    return bool(query.meta.get(_TESTED))
+
+
+_TESTED = "tested"
 
 
 def _refuse_raw_values(streams: Streams, tree: Node) -> None:

@@ -50,7 +50,7 @@ from midstream.plan.cut.build import (
     text_of,
 )
 from midstream.plan.cut.rows import RowPart, identity, own_aliases, take_rows
-from midstream.plan.cut.streams import Streams, check_rows, is_grouping, prepare, refuse
+from midstream.plan.cut.streams import Streams, check_rows, is_grouping, is_tested, prepare, refuse
 from midstream.plan.moments import at_moment, has_moment, kinds_in, words_of
 from midstream.plan.nodes import bare, is_constant, is_query, place_of
 from midstream.plan.pruning import prune
@@ -173,6 +173,8 @@ class _Cutter:
         check_rows(self.streams, query, is_top=True)
         rows = take_rows(self.binding, self.streams, query)
         _Grouping(self, query, rows).cut()
+        if is_tested(query):
+            query.set("distinct", None)
 
     def pipeline(
         self, rows: RowPart, keys: Sequence[Key], columns: Sequence[StateColumn], dead: Node | None
