@@ -20,7 +20,6 @@ import pytest
 
 import midstream
 
-
 pytestmark = pytest.mark.xfail(strict=False, reason="continuous views are not available yet")
 
 

@@ -81,7 +81,7 @@ SORTED_BELOW = [
     Refused(
         "SELECT uid, count(*) AS n FROM (SELECT uid FROM posts ORDER BY at LIMIT 10) AS p GROUP BY uid", "posts", ""
     ),
-    Refused("SELECT count(*) AS n FROM (SELECT uid FROM posts LIMIT 10) AS p", "LIMIT", "LIMIT"),
+    Refused("SELECT count(*) AS n FROM (SELECT uid FROM posts LIMIT 10) AS p", "LIMIT", ""),
     Refused(
         "SELECT count(*) AS n FROM (SELECT uid, rank() OVER (ORDER BY score) AS r FROM posts) AS p WHERE r < 3",
         "posts",

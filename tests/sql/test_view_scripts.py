@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cutting import CREATE_STREAM, CutSessions, pieces
+from cutting import CREATE_STREAM, CutRunner, CutSessions, pieces
 from script import Runner
 from test_scripts import name_of, run_script
 
@@ -19,6 +19,7 @@ pytestmark = pytest.mark.xfail(strict=False, reason="continuous views are not av
 FOLDER = Path(__file__).parent
 JUDGED = sorted(FOLDER.glob("views/*.test"))
 OURS = sorted(FOLDER.glob("views_ours/*.test"))
+STREAMS = sorted(path for path in FOLDER.glob("midstream/*.test") if "CREATE STREAM" in path.read_text())
 CUTS = {"one_row": (1, False), "seven_rows": (7, False), "all_rows": (10**9, False), "restarts": (2, True)}
 
 
@@ -28,6 +29,12 @@ def test_the_cut_of_the_rows_changes_no_answer(
     path: Path, cut: tuple[int, bool], database: Any, tmp_path: Path
 ) -> None:
     run_cut(path, CutSessions(tmp_path / "cut.db", "duckdb", cut[0], restart=cut[1]), tmp_path)
+
+
+@pytest.mark.parametrize("rows", [1, 7])
+@pytest.mark.parametrize("path", STREAMS, ids=name_of)
+def test_the_cut_changes_no_stream(path: Path, rows: int, database: Any, tmp_path: Path) -> None:
+    run_cut(path, CutSessions(tmp_path / "cut.db", "duckdb", rows), tmp_path)
 
 
 @pytest.mark.parametrize("path", JUDGED + OURS, ids=name_of)
@@ -45,7 +52,7 @@ def test_postgresql_gives_the_same_answers_over_all_rows(path: Path, postgres: A
 
 def run_cut(path: Path, sessions: CutSessions, tmp_path: Path) -> None:
     try:
-        run_script(path, Runner(sessions.run, str(tmp_path), kernel=sessions.kernel))
+        run_script(path, CutRunner(sessions, str(tmp_path)))
     finally:
         sessions.close()
 
@@ -55,4 +62,5 @@ def test_an_insert_is_cut_between_its_rows() -> None:
     head = "INSERT INTO s (a, b) VALUES "
     assert pieces(insert, 2) == [f"{head}(1, 'a), (b'), (f(2), ARRAY['(', ')'])", f"{head}(3, ('it''s'))"]
     assert pieces(insert, 10) == [insert]
-    assert pieces("INSERT INTO s SELECT 1", 1) == ["INSERT INTO s SELECT 1"]
+    query = "INSERT INTO s SELECT a FROM (VALUES (1), (2)) AS v (a)"
+    assert pieces(query, 1) == [query]
