@@ -128,7 +128,7 @@ def show(report: SystemsReport, found: dict[str, dict[str, Found]]) -> None:
             found[system]["all"] = together(found[system])
     systems = [system for system in NAMES if system in found]
     names = [name for name in (*QUERIES, "all") if any(name in found[system] for system in systems)]
-    head = ["query", "CREATE VIEW", "of it COPY"]
+    head = ["query", "CREATE VIEW", "COPY alone"]
     head += [f"{NAMES[system]}: {what}" for what in ("absorb + read", "10,000 more") for system in systems]
     rows = []
     for name in names:

@@ -33,7 +33,8 @@ def run_system(
     found.unlink(missing_ok=True)
     command = [python, "-m", f"peers.{module}", str(given), str(found)]
     with log.open("w") as said:
-        child = subprocess.Popen(command, cwd=BENCH, stdout=said, stderr=said, start_new_session=True)
+        environment = os.environ | {"PYTHONPATH": str(BENCH.parent / "src")}
+        child = subprocess.Popen(command, cwd=BENCH, stdout=said, stderr=said, env=environment, start_new_session=True)
         watch = PeakWatch(child.pid)
         watch.start()
         try:
@@ -70,4 +71,4 @@ def _end_group(child: subprocess.Popen[Any]) -> None:
 
 def _last_lines(log: Path) -> str:
     lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
-    return " | ".join(lines[-3:]) if lines else "it said nothing"
+    return " / ".join(line.strip() for line in lines[-3:]).replace("|", "/") if lines else "it said nothing"
