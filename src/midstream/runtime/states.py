@@ -20,6 +20,8 @@ from midstream.types import Type, parse_type
 
 FEW_FILES = 8
 """So many files of a level are merged into one of the next."""
+LARGE = 50_000
+"""Fewer rows are read faster than they are merged."""
 
 
 class KeptFile:
@@ -139,11 +141,38 @@ class State:
         """The files that make up the state as of an SCN."""
         return [file for file in self.files if file.upto <= scn]
 
-    def crowded(self, cuts: Sequence[int]) -> list[KeptFile]:
-        """Files of one level that should be merged: many, and none of them beyond a cut that a reader waits for."""
+    def runs(self, cuts: Sequence[int] = ()) -> list[Run]:
+        """The files as they belong together, but for those beyond a cut that a reader waits for."""
         oldest = min(cuts, default=None)
-        for level in sorted({file.level for file in self.files}):
-            found = [f for f in self.files if f.level == level and (oldest is None or f.upto <= oldest)]
-            if len(found) >= FEW_FILES:
-                return found
-        return []
+        found: dict[object, list[KeptFile]] = {}
+        for number, file in enumerate(self.files):
+            if oldest is None or file.upto <= oldest:
+                found.setdefault((file.level, file.upto) if file.level else number, []).append(file)
+        return [Run(tuple(files)) for files in found.values()]
+
+    def crowded(self, cuts: Sequence[int], *, idle: bool) -> list[KeptFile]:
+        """Files that should be merged: many of one level, or, when there is nothing else to do, large ones of which
+        several have the same groups, since every read merges them again."""
+        runs = self.runs(cuts)
+        for level in sorted({run.level for run in runs}):
+            same = [run for run in runs if run.level == level]
+            if len(same) >= FEW_FILES:
+                return [file for run in same for file in run.files]
+        largest = max((run.rows for run in runs), default=0)
+        large = [run for run in runs if run.rows >= max(LARGE, largest // 5)]
+        return [file for run in large for file in run.files] if idle and len(large) > 1 else []
+
+
+@dataclass(frozen=True)
+class Run:
+    """Files that no group is in twice: what one merge has written, or one task of a batch."""
+
+    files: tuple[KeptFile, ...]
+
+    @property
+    def rows(self) -> int:
+        return sum(file.rows for file in self.files)
+
+    @property
+    def level(self) -> int:
+        return self.files[0].level

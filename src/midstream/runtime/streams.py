@@ -406,6 +406,13 @@ class Streams:
     def cuts(self) -> tuple[int, ...]:
         return tuple(self._cuts)
 
+    def is_idle(self, reader_id: int) -> bool:
+        """Whether a reader has nothing to absorb now."""
+        with self._lock:
+            entry = self._standing(reader_id).entry
+            feed = self._feeds[entry.stream_id]
+            return not feed.sealed or feed.sealed[-1][0].last_scn <= entry.absorbed
+
     def rows_behind(self, entry: ReaderEntry) -> int:
         """How many rows a reader has yet to absorb."""
         return self.journal.rows_after(entry.stream_id, entry.absorbed)

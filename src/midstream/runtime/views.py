@@ -525,7 +525,7 @@ class Views:
     def _grown(self, reader: PipelineReader) -> None:
         """A pipeline has one file more."""
         with self._lock:
-            if reader.id in self._merging or not reader.state.crowded(()):
+            if reader.id in self._merging or not reader.state.crowded((), idle=True):
                 return
             self._merging.add(reader.id)
         try:
@@ -548,7 +548,7 @@ class Views:
     def _merge(self, reader: PipelineReader) -> bool:
         """Many files of one level become one of the next; whether there were many."""
         streams, state = self._store.streams, reader.state
-        old = state.crowded(streams.cuts)
+        old = state.crowded(streams.cuts, idle=streams.is_idle(reader.id))
         if not old:
             return False
         pieces = self._merge_pieces(state, old)
@@ -561,7 +561,7 @@ class Views:
                 for piece in pieces
             ]
             answers = [answer for [answer] in runs]
-        upto, level = max(file.upto for file in old), old[0].level + 1
+        upto, level = max(file.upto for file in old), max(file.level for file in old) + 1
         new = kept_files(self._store, answers, upto, level)
         gone = {id(file) for file in old}
 
