@@ -88,9 +88,7 @@ def test_six_views_are_three_pipelines_and_one_job(aim: Any) -> None:
         aim.sql(events(THIS_WEEK))
         answers = {name: aim.sql(f"SELECT * FROM {name}").fetchall() for name in AIM}
 
-    assert sorted(jobs) == sorted([*ABSORBED, *(f'refresh view "{name}"' for name in AIM)]), (
-        "looking at a result is none"
-    )
+    assert sorted(jobs) == sorted([*ABSORBED, *(f'refresh "{name}"' for name in AIM)]), "looking at a result is none"
     assert answers["q1"] == [(pytest.approx(sum(10 + n for n in range(12)) / 3),)]
     assert answers["q5"] == [(100, pytest.approx(2.0 * sum(n for n in range(12) if n % 3 < 2)), pytest.approx(40.0))]
     with jobs_of(aim) as jobs:
@@ -103,7 +101,7 @@ def test_state_stays_small_and_loses_past_weeks_however_many_batches_come(aim: A
     for number in range(18):
         aim.sql(events(THIS_WEEK - 100 if number < 9 else THIS_WEEK, 3))
         aim.sql("SELECT * FROM q1")
-    aim._store.views._pool.submit(lambda: None).result(60)
+    aim._store.views.merger.wait()
     readers = [reader for _, reader in aim._store.views._readers()]
     for reader in readers:
         assert len(reader.state.files) < 16

@@ -103,7 +103,7 @@ class _Draft:
     """A frame that is being made up: its records, and where the streams stand after it."""
 
     scn: int
-    at: float = field(default_factory=time.time)
+    at: float
     records: list[DataRecord] = field(default_factory=list)
     standing: dict[int, Standing] = field(default_factory=dict)
     runs: dict[int, tuple[list[tuple[int, int]], list[pa.Table]]] = field(default_factory=dict)
@@ -135,6 +135,7 @@ class Journal:
         reserve_scns: Callable[[int], None] = lambda scn: None,
         moved: Callable[[int], None] = lambda scn: None,
         accepted: Callable[[DataRecord], None] = lambda record: None,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self._folder = folder
         self._files = files
@@ -142,6 +143,7 @@ class Journal:
         self._reserve_scns = reserve_scns
         self._moved = moved
         self._accepted = accepted
+        self._clock = clock
         self._turn = threading.RLock()
         self._queue: deque[Waiting] = deque()
         self._standing: dict[int, Standing] = {}
@@ -206,7 +208,7 @@ class Journal:
         taken = [self._queue.popleft() for _ in range(len(self._queue))]
         if not taken:
             return
-        draft = _Draft(self.last_scn)
+        draft = _Draft(self.last_scn, self._clock())
         before = self._mark()
         try:
             self._check_sound()
@@ -598,7 +600,7 @@ class Turn:
 
     def prepare(self, insert: Insert) -> None:
         """Writes rows that will count if the commit does."""
-        journal, draft = self._journal, _Draft(self.scn)
+        journal, draft = self._journal, _Draft(self.scn, self._journal._clock())
         if journal._is_late(insert):
             raise NowWanted("the stream has a reader now")
         journal._add(draft, insert)

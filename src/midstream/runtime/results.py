@@ -27,6 +27,8 @@ class Result:
     seconds: float
     rows_in: int
     at: float = field(default_factory=time.monotonic)
+    was_read: bool = False
+    """Whether somebody has asked for it; views are also refreshed together with others."""
     answers: dict[str, pa.Table] = field(default_factory=dict)
     """What statements that read this view alone got of it, by their text."""
 

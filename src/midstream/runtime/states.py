@@ -144,11 +144,7 @@ class State:
     def runs(self, cuts: Sequence[int] = ()) -> list[Run]:
         """The files as they belong together, but for those beyond a cut that a reader waits for."""
         oldest = min(cuts, default=None)
-        found: dict[object, list[KeptFile]] = {}
-        for number, file in enumerate(self.files):
-            if oldest is None or file.upto <= oldest:
-                found.setdefault((file.level, file.upto) if file.level else number, []).append(file)
-        return [Run(tuple(files)) for files in found.values()]
+        return runs_of([file for file in self.files if oldest is None or file.upto <= oldest])
 
     def crowded(self, cuts: Sequence[int], *, idle: bool) -> list[KeptFile]:
         """Files that should be merged: many of one level, or, when there is nothing else to do, large ones of which
@@ -176,3 +172,19 @@ class Run:
     @property
     def level(self) -> int:
         return self.files[0].level
+
+
+def runs_of(files: Sequence[KeptFile]) -> list[Run]:
+    found: dict[object, list[KeptFile]] = {}
+    for number, file in enumerate(files):
+        found.setdefault((os.path.dirname(file.path), file.level, file.upto) if file.level else number, []).append(file)
+    return [Run(tuple(own)) for own in found.values()]
+
+
+def main_and_rest(files: Sequence[KeptFile]) -> tuple[list[KeptFile], list[KeptFile]] | None:
+    """The one large run and the small rest, if partials are so: what is in the large one alone needs no merge."""
+    main = max(runs_of(files), key=lambda run: run.rows, default=None)
+    if main is None or main.rows < LARGE:
+        return None
+    rest = [file for file in files if file not in main.files]
+    return (list(main.files), rest) if sum(file.rows for file in rest) <= main.rows // 4 else None

@@ -12,33 +12,34 @@ import shutil
 import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
 from datetime import datetime, timezone
 from typing import cast
 from uuid import uuid4
 
-from midstream.errors import Error, InvalidDefinition, UndefinedName
-from midstream.maintenance.engine import Cancellation, FileColumn, Files, Input, Piece, WriteParquet
+from midstream.errors import Cancelled, Error, InvalidDefinition, UndefinedName
+from midstream.maintenance.engine import Answer, Cancellation, FileColumn, Files, Input, Piece, WriteParquet
 from midstream.plan import BindContext
 from midstream.plan.cut import Pipeline, ViewPlan, cut_view
-from midstream.plan.cut.programs import Folded, dead_rows, fold
+from midstream.plan.cut.programs import Folded, fold
 from midstream.relations.catalog import CatalogState, ReaderEntry
 from midstream.relations.stream import Stream
 from midstream.relations.table import Table
 from midstream.relations.view import ContinuousView
 from midstream.runtime.history import HISTORY
+from midstream.runtime.merging import Merger
 from midstream.runtime.pipelines import PIPELINE, PipelineReader, kept_files, static_inputs
-from midstream.runtime.query import choose_kernel, prepare
-from midstream.runtime.reading import Picture, Sources, add_scan, history_view
+from midstream.runtime.query import prepare
+from midstream.runtime.reading import Picture, history_view
+from midstream.runtime.refreshing import Inputs, Refresh, plan_refresh
 from midstream.runtime.results import Moment, Result
-from midstream.runtime.states import KeptFile, State, StaticFiles, as_input
+from midstream.runtime.states import KeptFile, State, StaticFiles
 from midstream.runtime.store import Store
 from midstream.sql import parse_query
 
-MANY_ROWS = 1_000_000
-"""A merge of more is shared among tasks, by the hash of the keys."""
+LATELY = 10.0
+"""A view whose result was computed and read within so many seconds is refreshed together with others."""
 
 
 class Views:
@@ -50,9 +51,7 @@ class Views:
         self._turns: dict[int, threading.RLock] = {}
         self._plans: dict[int, tuple[object, ViewPlan]] = {}
         self._results: dict[int, Result] = {}
-        self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="midstream-merge")
-        self._merging: set[int] = set()
-        self._cancellation = Cancellation()
+        self.merger = Merger(store, self.plan)
         self.path = store.path / "views"
         self.refreshes: dict[int, tuple[int, float]] = {}
         """How often each view was refreshed, and how long that took, since the database was opened."""
@@ -68,7 +67,7 @@ class Views:
                 self._store.streams.unregister(entry.id)
         folders: dict[str, set[str]] = {}
         for _, reader in self._readers():
-            reader.grown = self._grown
+            reader.grown = self.merger.grown
             static = [file for kept in reader.state.statics.values() for file in kept.files]
             names = {os.path.basename(file.path) for file in (*reader.state.files, *static)}
             folders.setdefault(os.path.basename(reader.state.folder), set()).update(names)
@@ -81,8 +80,7 @@ class Views:
                     (self.path / name / file).unlink(missing_ok=True)
 
     def close(self) -> None:
-        self._cancellation.cancel()
-        self._pool.shutdown(wait=True)
+        self.merger.close()
         self._results.clear()
 
     def _readers(self) -> list[tuple[ReaderEntry, PipelineReader]]:
@@ -164,7 +162,7 @@ class Views:
             for id, state in states.items():
                 renewed = self._store.streams.renew(id, state.written())
                 assert isinstance(renewed, PipelineReader)
-                renewed.grown = self._grown
+                renewed.grown = self.merger.grown
         return True
 
     def _joinable(self, folded: Folded, picture: Picture) -> list[tuple[ReaderEntry, PipelineReader]]:
@@ -218,7 +216,7 @@ class Views:
             entry = streams.register(by_id[stream_id], view.name, PIPELINE, begun)
             reader = streams.reader(entry.id)
             assert isinstance(reader, PipelineReader)
-            reader.grown = self._grown
+            reader.grown = self.merger.grown
             if view.backfill:
                 self._backfill(by_id[stream_id], entry, reader, cancellation)
 
@@ -314,6 +312,14 @@ class Views:
     ) -> Moment:
         """The results of views at one SCN that has every row acknowledged so far."""
         wanted = {view.id: view for view in views}
+        moment = self._moment(wanted, settings, cancellation)
+        for id in wanted:
+            moment.results[id].was_read = True
+        return moment
+
+    def _moment(
+        self, wanted: dict[int, ContinuousView], settings: Mapping[str, object], cancellation: Cancellation | None
+    ) -> Moment:
         still = self._unchanged(wanted.values())
         if still is not None:
             return still
@@ -328,9 +334,36 @@ class Views:
             known = self._known(wanted.values(), begun)
             if known is not None:
                 return known
+            others = self._companions(wanted, turns)
             with self._store.streams.cut() as state:
-                results = {view.id: self._result(view, state, settings, cancellation) for view in wanted.values()}
+                try:
+                    results = self._refreshed([*wanted.values(), *others.values()], state, settings, cancellation)
+                except Cancelled:
+                    raise
+                except Error:
+                    if not others:
+                        raise
+                    # It may be the fault of a view that nobody has asked for.
+                    results = self._refreshed(list(wanted.values()), state, settings, cancellation)
         return Moment(state, results)
+
+    def _companions(self, wanted: Mapping[int, ContinuousView], turns: ExitStack) -> dict[int, ContinuousView]:
+        """Views over the same streams whose last result somebody has read: they will be asked for next, and cost less
+        together. Nobody waits for them: one that is being refreshed already is left alone."""
+        streams = {entry.stream_id for id in wanted for entry, _ in self.readers_of(id)}
+        ids = {id for entry, reader in self._readers() if entry.stream_id in streams for id in reader.state.views}
+        found = {}
+        for view in self._store.catalog.state.relations.values():
+            if not isinstance(view, ContinuousView) or view.id in wanted or view.id not in ids:
+                continue
+            result = self._results.get(view.id)
+            if result is None or not result.was_read or time.monotonic() - result.at > LATELY or self.plan(view).reads:
+                continue
+            turn = self._turn(view.id)
+            if turn.acquire(blocking=False):
+                turns.callback(turn.release)
+                found[view.id] = view
+        return found
 
     def _turn(self, id: int) -> threading.RLock:
         with self._lock:
@@ -420,18 +453,48 @@ class Views:
             known is not None and known.scn <= result.scn and self._holds(other, known, state) for other, known in inner
         )
 
-    def _result(
+    def _refreshed(
+        self,
+        views: Sequence[ContinuousView],
+        state: CatalogState,
+        settings: Mapping[str, object],
+        cancellation: Cancellation | None,
+    ) -> dict[int, Result]:
+        """The views' answers at the SCN of a cut; those that must be computed are one job."""
+        found: dict[int, Result] = {}
+        stale: list[ContinuousView] = []
+        for view in views:
+            known = self._results.get(view.id)
+            if known is not None and self._holds(view, known, state):
+                known.through = max(known.through, state.scn)
+                found[view.id] = known
+            else:
+                stale.append(view)
+        if not stale:
+            return found
+        planned = [self._planned(view, state, settings, cancellation) for view in stale]
+        started = time.monotonic()
+        together = [refresh for refresh in planned if refresh.kernel == "duckdb"]
+        names = ", ".join(f'"{refresh.view.name}"' for refresh in together)
+        run = self._store.engine.run
+        answers = run("duckdb", [r.piece for r in together], label=f"refresh {names}", cancellation=cancellation)
+        done = list(zip(together, answers, strict=True))
+        for refresh in planned:
+            if refresh.kernel != "duckdb":
+                label = f'refresh "{refresh.view.name}"'
+                [answer] = run(refresh.kernel, [refresh.piece], label=label, cancellation=cancellation)
+                done.append((refresh, answer))
+        for refresh, answer in done:
+            found[refresh.view.id] = self._keep(refresh, answer, time.monotonic() - started)
+        return found
+
+    def _planned(
         self,
         view: ContinuousView,
         state: CatalogState,
         settings: Mapping[str, object],
         cancellation: Cancellation | None,
-    ) -> Result:
-        """The view's answer at the SCN of a cut."""
-        known = self._results.get(view.id)
-        if known is not None and self._holds(view, known, state):
-            known.through = max(known.through, state.scn)
-            return known
+    ) -> Refresh:
         readers = self.readers_of(view.id)
         if not readers:
             raise UndefinedName(f'view "{view.name}" does not exist')
@@ -440,70 +503,21 @@ class Views:
         files: dict[str, list[KeptFile]] = {}
         for _, reader in readers:
             files.setdefault(reader.state.program.name, []).extend(reader.state.upto(state.scn))
-        result = self._refresh(view, state, files, settings, cancellation)
+        kept = Inputs({reader.state.program.name: reader.state.program for _, reader in readers}, files)
+        inner = self._refreshed(self.inner_views(view), state, settings, cancellation)
+        plan, folder = self.plan(view, state), self._results_folder(view.id)
+        return plan_refresh(self._store, view, plan, kept, Moment(state, inner), settings, folder)
+
+    def _keep(self, refresh: Refresh, answer: Answer, seconds: float) -> Result:
+        id, result = refresh.view.id, refresh.result(answer, seconds)
         with self._lock:
-            before = self._results.get(view.id)
-            self._results[view.id] = result
-            count, seconds = self.refreshes.get(view.id, (0, 0.0))
-            self.refreshes[view.id] = (count + 1, seconds + result.seconds)
+            before = self._results.get(id)
+            self._results[id] = result
+            count, spent = self.refreshes.get(id, (0, 0.0))
+            self.refreshes[id] = (count + 1, spent + result.seconds)
         for file in before.files if before is not None else ():
             file.doom()
         return result
-
-    def _refresh(
-        self,
-        view: ContinuousView,
-        state: CatalogState,
-        files: Mapping[str, Sequence[KeptFile]],
-        settings: Mapping[str, object],
-        cancellation: Cancellation | None,
-    ) -> Result:
-        started = time.monotonic()
-        plan = self.plan(view, state)
-        words = plan.words(datetime.now(timezone.utc), state.scn)
-        upper = plan.upper(words)
-        inner = {
-            scan.relation.id: self._result(scan.relation, state, settings, cancellation)
-            for scan in upper.scans
-            if isinstance(scan.relation, ContinuousView)
-        }
-        picture = Moment(state, inner)
-        columns = {pipeline.name: dict(pipeline.relation.columns) for pipeline in plan.pipelines}
-
-        def sources_for(kernel: str) -> Sources:
-            sources = Sources("spark" if kernel == "spark" else "duckdb")
-            for scan in upper.scans:
-                if scan.source == "state":
-                    kinds = [(name, columns[scan.relation.name][name]) for name in scan.columns]
-                    sources.inputs[scan.name] = as_input(files.get(scan.relation.name, ()), kinds)
-                else:
-                    add_scan(self._store, picture, scan, sources)
-            return sources
-
-        sources = sources_for("duckdb")
-        choice = choose_kernel(upper, sources.bytes, settings)
-        if choice.kernel != "duckdb":
-            sources = sources_for(choice.kernel)
-        folder = self._results_folder(view.id)
-        os.makedirs(folder, exist_ok=True)
-        columns_out = tuple((f"c{number}", output.type) for number, output in enumerate(upper.outputs))
-        output = WriteParquet(folder, columns_out, compressed=False)
-        piece = sources.piece(upper.sql(choice.kernel), output)
-        label = f'refresh view "{view.name}"'
-        [answer] = self._store.engine.run(choice.kernel, [piece], label=label, cancellation=cancellation)
-        return Result(
-            state,
-            state.scn,
-            tuple(KeptFile(file.path, file.rows, file.bytes, state.scn) for file in answer.files),
-            words,
-            {
-                scan.relation.id: state.versions[scan.relation.id]
-                for scan in upper.scans
-                if isinstance(scan.relation, Table)
-            },
-            time.monotonic() - started,
-            sources.rows,
-        )
 
     def _results_folder(self, view_id: int) -> str:
         return str(self._store.path / "staging" / f"view-{view_id}")
@@ -519,100 +533,3 @@ class Views:
             rows=result.rows,
             bytes=sum(file.bytes for file in result.files),
         )
-
-    # --- merging ---------------------------------------------------------------------------------
-
-    def _grown(self, reader: PipelineReader) -> None:
-        """A pipeline has one file more."""
-        with self._lock:
-            if reader.id in self._merging or not reader.state.crowded((), idle=True):
-                return
-            self._merging.add(reader.id)
-        try:
-            self._pool.submit(self._merge_all, reader)
-        except RuntimeError:
-            # The database is being closed.
-            self._merging.discard(reader.id)
-
-    def _merge_all(self, reader: PipelineReader) -> None:
-        try:
-            while not self._cancellation.requested and self._merge(reader):
-                pass
-        except Error:
-            # It is tried again when the next file comes; nothing depends on it but speed.
-            pass
-        finally:
-            with self._lock:
-                self._merging.discard(reader.id)
-
-    def _merge(self, reader: PipelineReader) -> bool:
-        """Many files of one level become one of the next; whether there were many."""
-        streams, state = self._store.streams, reader.state
-        old = state.crowded(streams.cuts, idle=streams.is_idle(reader.id))
-        if not old:
-            return False
-        pieces = self._merge_pieces(state, old)
-        kernel = state.program.kernel
-        if kernel == "duckdb":
-            answers = self._store.engine.run(kernel, pieces, label="merge partials", cancellation=self._cancellation)
-        else:
-            runs = [
-                self._store.engine.run(kernel, [piece], label="merge partials", cancellation=self._cancellation)
-                for piece in pieces
-            ]
-            answers = [answer for [answer] in runs]
-        upto, level = max(file.upto for file in old), max(file.level for file in old) + 1
-        new = kept_files(self._store, answers, upto, level)
-        gone = {id(file) for file in old}
-
-        def merged() -> str:
-            if any(file.upto > cut for cut in streams.cuts for file in new):
-                # Somebody came meanwhile who wants the state as of an SCN between.
-                for file in new:
-                    file.doom()
-                return state.written()
-            state.files = [*new, *(file for file in state.files if id(file) not in gone)]
-            for file in old:
-                file.doom()
-            return state.written()
-
-        return streams.rewrite(reader.id, merged) and new[0] in state.files if new else False
-
-    def _merge_pieces(self, state: State, old: Sequence[KeptFile]) -> list[Piece]:
-        program = state.program
-        output = WriteParquet(state.folder, program.columns)
-        dead = self._dead(state)
-        parts = self._store.engine.cores if sum(file.rows for file in old) > MANY_ROWS and program.keys else 1
-        pieces = []
-        for part in range(parts):
-            name, conditions = program.merge_scan, []
-            if dead is not None:
-                conditions.append(f"NOT coalesce({dead}, false)")
-            if parts > 1:
-                conditions.append(_share_of_keys(program.keys, part, parts, program.kernel))
-            inputs: dict[str, Input] = {f"{name}_all": as_input(old, program.columns)}
-            where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
-            quote = '"' if program.kernel == "duckdb" else "`"
-            view = f"SELECT * FROM {quote}{name}_all{quote} AS {quote}state{quote}{where}"
-            pieces.append(Piece(program.merge, inputs, ((name, view),), output))
-        return pieces
-
-    def _dead(self, state: State) -> str | None:
-        relations = self._store.catalog.state.relations.values()
-        members = [v for v in relations if isinstance(v, ContinuousView) and v.id in state.views]
-        plans = [self.plan(view) for view in members]
-        pipelines = [p for plan in plans for p in plan.pipelines if p.name == state.program.name]
-        if not pipelines or len(members) < len(state.views):
-            return None
-        words: dict[str, str] = {}
-        for plan in plans:
-            words |= plan.words(datetime.now(timezone.utc), 0)
-        return dead_rows(pipelines, words, state.program.kernel)
-
-
-def _share_of_keys(keys: Sequence[str], part: int, parts: int, kernel: str) -> str:
-    if kernel == "duckdb":
-        listed = ", ".join('"state"."' + key + '"' for key in keys)
-        return f"hash({listed}) % {parts} = {part}"
-    listed = ", ".join(f"`state`.`{key}`" for key in keys)
-    return f"pmod(xxhash64({listed}), {parts}) = {part}"

@@ -21,6 +21,7 @@ from midstream.plan.cut.rows import Static, restricted, take_static
 from midstream.plan.cut.streams import Streams
 from midstream.plan.cut.views import Pipeline, shared_rows
 from midstream.plan.moments import at_moment
+from midstream.plan.nodes import quoted, table_alias
 from midstream.plan.render import render
 from midstream.plan.typing.nodes import AggregateCall, type_of
 from midstream.types import Type, parse_type
@@ -176,7 +177,10 @@ def _merge(pipeline: Pipeline, columns: Sequence[StateColumn]) -> BoundQuery:
     for column in columns:
         if column.name not in dict(relation.columns):
             relation = type(relation)(relation.name, (*relation.columns, (column.name, column.type)))
-    item = pipeline.binding.scan(ScanKey(type(relation)(STATE, relation.columns), "state", None), STATE)
+    name = pipeline.binding.scans.setdefault(
+        ScanKey(type(relation)(f"partials of {relation.name}", relation.columns), "state", None), f"all_{relation.name}"
+    )
+    item = exp.Table(this=quoted(name), alias=table_alias(STATE))
     outputs = [Output(name, type_of(node)) for name, node in (*keys, *merged)]
     query = select([*keys, *merged], item, group=[node for _, node in keys])
     return seal(pipeline.binding, query, outputs)

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import cast
 
 from sqlglot import exp
 
@@ -113,13 +114,21 @@ class ViewPlan:
         """With equal words and inputs, the answer of the upper query is the same."""
         return words_of(self.moments, now, scn) if self.moments else {}
 
-    def upper(self, words: Mapping[str, str]) -> BoundQuery:
-        """The upper query at a moment, over states, tables as of the read, and other views."""
-        key = repr(sorted(words.items()))
+    def upper(self, words: Mapping[str, str], merged: frozenset[str] = frozenset()) -> BoundQuery:
+        """The upper query at a moment, over states, tables as of the read, and other views. Of the pipelines that are
+        named as merged, each group comes in one row."""
+        key = repr([sorted(words.items()), sorted(merged)])
         if key not in self._sealed:
-            self._sealed.clear()
-            self._sealed[key] = seal(self._binding, at_moment(self._upper, dict(words)).copy(), self.outputs)
+            if len(self._sealed) > 8:
+                self._sealed.clear()
+            tree = read_off(at_moment(self._upper, dict(words)).copy(), merged)
+            self._sealed[key] = seal(self._binding, tree, self.outputs)
         return self._sealed[key]
+
+    @property
+    def mergeable(self) -> frozenset[str]:
+        """Pipelines whose groups can be read off as they are once each is one row."""
+        return frozenset(str(s.meta[_READ_OFF]) for s in self._upper.find_all(exp.Select) if _READ_OFF in s.meta)
 
 
 def cut_view(query: Sql, schema: Schema, context: BindContext) -> ViewPlan:
@@ -349,6 +358,13 @@ class _Grouping:
         self._rewrite_outputs(swap)
         if query.args.get("having"):
             query.set("having", exp.Having(this=swap(query.args["having"].this)))
+        if query.args.get("group") and not self._has_sets() and self._is_one_row_each():
+            query.meta[_READ_OFF] = pipeline.name
+
+    def _is_one_row_each(self) -> bool:
+        """Whether a group of the query is one group of the state: hidden keys have one value at a moment."""
+        fixed = {name for node in self.late if (name := _fixed_key(node)) is not None}
+        return all(key.name in fixed for key in self._all_keys() if key not in self.keys)
 
     def _rewrite_outputs(self, swap: Callable[[Node], Node]) -> None:
         outputs = []
@@ -543,6 +559,43 @@ class _Grouping:
 
 _STATE = "~state"
 _SCALARS = (exp.Column, exp.Case, exp.And, exp.Or, exp.Not, exp.In, exp.Exists, exp.Array, exp.Paren)
+
+
+_READ_OFF = "read off"
+
+
+def read_off(tree: Node, merged: frozenset[str]) -> Node:
+    """The query over states in which each group is one row: nothing is left to merge there."""
+    for query in [s for s in tree.find_all(exp.Select) if s.meta.get(_READ_OFF) in merged]:
+        query.set("group", None)
+        having = query.args.get("having")
+        conditions = [query.args["where"].this if query.args.get("where") else None]
+        conditions += [_without_merges(having.this)] if having is not None else []
+        query.set("having", None)
+        query.set("expressions", [_without_merges(node) for node in query.expressions])
+        condition = both(conditions)
+        query.set("where", exp.Where(this=condition) if condition is not None else None)
+    return tree
+
+
+def _without_merges(node: Node) -> Node:
+    if isinstance(node, AggregateCall):
+        return cast(Node, node.expressions[0])
+    if is_query(node):
+        return node
+    if isinstance(node, exp.Window):
+        return _with_window_parts(node, _without_merges)
+    return _with_parts(node, _without_merges)
+
+
+def _fixed_key(node: Node) -> str | None:
+    """The hidden key that a late condition gives one value: key = moment."""
+    if str(node.this) != EQUAL or len(node.expressions) != 2:
+        return None
+    for key, other in (node.expressions, reversed(node.expressions)):
+        if isinstance(key, exp.Column) and key.table == _STATE and other.find(exp.Column) is None:
+            return key.name
+    return None
 
 
 def _is_scalar(node: Node) -> bool:

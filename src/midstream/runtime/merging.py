@@ -1,0 +1,136 @@
+"""Partials are merged in the background, so that reads have little to merge themselves.
+
+Nothing depends on it but speed: the upper query of a view merges whatever files there are.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timezone
+
+from midstream.errors import Error
+from midstream.maintenance.engine import Cancellation, Input, Piece, WriteParquet
+from midstream.plan.cut import ViewPlan
+from midstream.plan.cut.programs import dead_rows
+from midstream.relations.view import ContinuousView
+from midstream.runtime.pipelines import PipelineReader, kept_files
+from midstream.runtime.states import KeptFile, State, as_input
+from midstream.runtime.store import Store
+
+MANY_ROWS = 1_000_000
+"""A merge of more is shared among tasks, by the hash of the keys."""
+
+
+class Merger:
+    def __init__(self, store: Store, plan: Callable[[ContinuousView], ViewPlan]) -> None:
+        self._store = store
+        self._plan = plan
+        self._lock = threading.Lock()
+        self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="midstream-merge")
+        self._merging: set[int] = set()
+        self._cancellation = Cancellation()
+
+    def close(self) -> None:
+        self._cancellation.cancel()
+        self._pool.shutdown(wait=True)
+
+    def wait(self) -> None:
+        """Returns when what was begun is done."""
+        self._pool.submit(lambda: None).result()
+
+    def grown(self, reader: PipelineReader) -> None:
+        """A pipeline has one file more."""
+        with self._lock:
+            if reader.id in self._merging or not reader.state.crowded((), idle=True):
+                return
+            self._merging.add(reader.id)
+        try:
+            self._pool.submit(self._merge_all, reader)
+        except RuntimeError:
+            # The database is being closed.
+            self._merging.discard(reader.id)
+
+    def _merge_all(self, reader: PipelineReader) -> None:
+        try:
+            while not self._cancellation.requested and self._merge(reader):
+                pass
+        except Error:
+            # It is tried again when the next file comes; nothing depends on it but speed.
+            pass
+        finally:
+            with self._lock:
+                self._merging.discard(reader.id)
+
+    def _merge(self, reader: PipelineReader) -> bool:
+        """Many files of one level become one of the next; whether there were many."""
+        streams, state = self._store.streams, reader.state
+        old = state.crowded(streams.cuts, idle=streams.is_idle(reader.id))
+        if not old:
+            return False
+        pieces = self._merge_pieces(state, old)
+        kernel = state.program.kernel
+        if kernel == "duckdb":
+            answers = self._store.engine.run(kernel, pieces, label="merge partials", cancellation=self._cancellation)
+        else:
+            runs = [
+                self._store.engine.run(kernel, [piece], label="merge partials", cancellation=self._cancellation)
+                for piece in pieces
+            ]
+            answers = [answer for [answer] in runs]
+        upto, level = max(file.upto for file in old), max(file.level for file in old) + 1
+        new = kept_files(self._store, answers, upto, level)
+        gone = {id(file) for file in old}
+
+        def merged() -> str:
+            if any(file.upto > cut for cut in streams.cuts for file in new):
+                # Somebody came meanwhile who wants the state as of an SCN between.
+                for file in new:
+                    file.doom()
+                return state.written()
+            state.files = [*new, *(file for file in state.files if id(file) not in gone)]
+            for file in old:
+                file.doom()
+            return state.written()
+
+        return streams.rewrite(reader.id, merged) and new[0] in state.files if new else False
+
+    def _merge_pieces(self, state: State, old: Sequence[KeptFile]) -> list[Piece]:
+        program = state.program
+        output = WriteParquet(state.folder, program.columns)
+        dead = self._dead(state)
+        parts = self._store.engine.cores if sum(file.rows for file in old) > MANY_ROWS and program.keys else 1
+        pieces = []
+        for part in range(parts):
+            name, conditions = program.merge_scan, []
+            if dead is not None:
+                conditions.append(f"NOT coalesce({dead}, false)")
+            if parts > 1:
+                conditions.append(_share_of_keys(program.keys, part, parts, program.kernel))
+            inputs: dict[str, Input] = {f"{name}_all": as_input(old, program.columns)}
+            where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+            quote = '"' if program.kernel == "duckdb" else "`"
+            view = f"SELECT * FROM {quote}{name}_all{quote} AS {quote}state{quote}{where}"
+            pieces.append(Piece(program.merge, inputs, ((name, view),), output))
+        return pieces
+
+    def _dead(self, state: State) -> str | None:
+        relations = self._store.catalog.state.relations.values()
+        members = [v for v in relations if isinstance(v, ContinuousView) and v.id in state.views]
+        plans = [self._plan(view) for view in members]
+        pipelines = [p for plan in plans for p in plan.pipelines if p.name == state.program.name]
+        if not pipelines or len(members) < len(state.views):
+            return None
+        words: dict[str, str] = {}
+        for plan in plans:
+            words |= plan.words(datetime.now(timezone.utc), 0)
+        return dead_rows(pipelines, words, state.program.kernel)
+
+
+def _share_of_keys(keys: Sequence[str], part: int, parts: int, kernel: str) -> str:
+    if kernel == "duckdb":
+        listed = ", ".join('"state"."' + key + '"' for key in keys)
+        return f"hash({listed}) % {parts} = {part}"
+    listed = ", ".join(f"`state`.`{key}`" for key in keys)
+    return f"pmod(xxhash64({listed}), {parts}) = {part}"

@@ -1,0 +1,120 @@
+"""The upper query of a view over its partials, as a piece of a job."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+
+from midstream.kernels import Kernel
+from midstream.maintenance.engine import Answer, Piece, WriteParquet
+from midstream.plan import BoundQuery, Scan
+from midstream.plan.cut import Program, ViewPlan
+from midstream.relations.table import Table
+from midstream.relations.view import ContinuousView
+from midstream.runtime.query import choose_kernel
+from midstream.runtime.reading import Sources, add_scan
+from midstream.runtime.results import Moment, Result
+from midstream.runtime.states import KeptFile, as_input, main_and_rest
+from midstream.runtime.store import Store
+
+Parts = tuple[list[KeptFile], list[KeptFile]]
+
+
+@dataclass(frozen=True)
+class Refresh:
+    """A view whose result is to be computed: what runs, and what it will then be the result of."""
+
+    view: ContinuousView
+    kernel: Kernel
+    piece: Piece
+    picture: Moment
+    words: Mapping[str, str]
+    upper: BoundQuery
+    sources: Sources
+
+    def result(self, answer: Answer, seconds: float) -> Result:
+        state = self.picture.state
+        tables = [scan.relation for scan in self.upper.scans if isinstance(scan.relation, Table)]
+        return Result(
+            state,
+            state.scn,
+            tuple(KeptFile(file.path, file.rows, file.bytes, state.scn) for file in answer.files),
+            self.words,
+            {table.id: state.versions[table.id] for table in tables},
+            seconds,
+            self.sources.rows,
+        )
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What a view has kept up to an SCN: its programs, and the files of each."""
+
+    programs: Mapping[str, Program]
+    files: Mapping[str, Sequence[KeptFile]]
+
+
+def plan_refresh(
+    store: Store,
+    view: ContinuousView,
+    plan: ViewPlan,
+    kept: Inputs,
+    picture: Moment,
+    settings: Mapping[str, object],
+    folder: str,
+) -> Refresh:
+    """The upper query over what is kept. Where one large run of partials has nearly all groups, only those that
+    something new has come to are merged."""
+    words = plan.words(datetime.now(timezone.utc), picture.state.scn)
+    parted: dict[str, Parts] = {}
+    if settings["kernel"] != "spark":
+        found = {name: main_and_rest(kept.files.get(name, ())) for name in plan.mergeable}
+        parted = {name: parts for name, parts in found.items() if parts is not None}
+    upper = plan.upper(words, frozenset(parted))
+    sources = _sources(store, plan, upper, kept, parted, picture, "duckdb")
+    choice = choose_kernel(upper, sources.bytes, settings)
+    if choice.kernel != "duckdb":
+        upper = plan.upper(words)
+        sources = _sources(store, plan, upper, kept, {}, picture, choice.kernel)
+    os.makedirs(folder, exist_ok=True)
+    columns = tuple((f"c{number}", output.type) for number, output in enumerate(upper.outputs))
+    piece = sources.piece(upper.sql(choice.kernel), WriteParquet(folder, columns, compressed=False))
+    return Refresh(view, choice.kernel, piece, picture, words, upper, sources)
+
+
+def _sources(
+    store: Store,
+    plan: ViewPlan,
+    upper: BoundQuery,
+    kept: Inputs,
+    parted: Mapping[str, Parts],
+    picture: Moment,
+    kernel: Kernel,
+) -> Sources:
+    columns = {pipeline.name: dict(pipeline.relation.columns) for pipeline in plan.pipelines}
+    sources = Sources(kernel)
+    for scan in upper.scans:
+        name = scan.relation.name
+        if scan.source == "state" and name in parted:
+            _add_merged(kept.programs[name], scan, parted[name], sources)
+        elif scan.source == "state":
+            kinds = [(column, columns[name][column]) for column in scan.columns]
+            sources.inputs[scan.name] = as_input(kept.files.get(name, ()), kinds)
+        else:
+            add_scan(store, picture, scan, sources)
+    return sources
+
+
+def _add_merged(program: Program, scan: Scan, parts: Parts, sources: Sources) -> None:
+    """A state with each group in one row: groups of the large run that nothing new has come to stay as they are, the
+    others are merged. The large run is an input of its own, which a worker keeps from read to read."""
+    main, new = f"{scan.name}_main", f"{scan.name}_new"
+    sources.inputs[main] = as_input(parts[0], program.columns)
+    sources.inputs[new] = as_input(parts[1], program.columns)
+    same = " AND ".join(f'n."{key}" IS NOT DISTINCT FROM m."{key}"' for key in program.keys) or "true"
+    known = f'EXISTS (SELECT 1 FROM "{new}" AS n WHERE {same})'
+    touched = f'SELECT * FROM "{new}" UNION ALL SELECT * FROM "{main}" AS m WHERE {known}'
+    sources.views.append((program.merge_scan, touched))
+    sources.views.append((scan.name, f'SELECT * FROM "{main}" AS m WHERE NOT {known} UNION ALL ({program.merge})'))
