@@ -33,6 +33,8 @@ class Log:
     files: FaultyFiles = field(default_factory=FaultyFiles)
     commits: set[int] = field(default_factory=set)
     reserved: int = 0
+    now: float = 1.5
+    """Not the real time: it is written with as many bytes as it has digits, and a full disk counts bytes."""
     scns: list[int] = field(default_factory=list)
     """The newest SCN each time that it moved."""
     accepted: list[DataRecord] = field(default_factory=list)
@@ -52,6 +54,7 @@ class Log:
             reserve_scns=self._reserve,
             moved=self.scns.append,
             accepted=self.accepted.append,
+            clock=lambda: self.now,
         )
         for stream_id in self.wanted:
             self.journal.want(stream_id, True)
