@@ -469,6 +469,7 @@ def _cte_item(binding: Binding, definition: Cte, alias: exp.Expression | None, n
     if not definition.is_complete:
         raise Unsupported(
             f'WITH query "{definition.name}" refers to itself, and recursive queries are not supported',
+            hint="Write its steps out as WITH queries of their own, one over the other.",
             position=place_of(node),
         )
     name = name_of(alias.this) if alias is not None else definition.name

@@ -11,6 +11,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from midstream.errors import BadFile
@@ -45,9 +46,16 @@ def _fits(file: InputFile, stream: Stream) -> bool:
         name = quote_name(column.name, "duckdb")
         if from_parquet(name, there.type, column.type, column.name) != name:
             return False
-        if schema.field(column.name).type != arrow_type(column.type):
+        if _stored_type(schema.field(column.name).type) != arrow_type(column.type):
             return False
     return True
+
+
+def _stored_type(type_: pa.DataType) -> pa.DataType:
+    """A text is stored in one way, whatever whoever wrote it called it in memory."""
+    if pa.types.is_dictionary(type_):
+        type_ = type_.value_type
+    return pa.string() if pa.types.is_large_string(type_) or pa.types.is_string_view(type_) else type_
 
 
 @dataclass
@@ -107,16 +115,17 @@ def take_as_they_are(writer: Writer, stream: Stream, input: FileInput) -> int:
 def _planned(
     writer: Writer, stream: Stream, sources: tuple[BatchFile, ...], readers: Mapping[int, Reader], kept: bool
 ) -> _Job:
-    """What readers make of the files, a look at the columns that none of them reads, and the copies."""
+    """What readers make of the files, a look at the columns that others will read later, and the copies."""
     engine, job = writer.transaction.store.engine, _Job()
     parts = shares(Batch(stream.id, 0, 0, sources), engine.cores, FEW_ROWS)
     for id, reader in readers.items():
         job.add(id, list(reader.pieces(parts)))
     read = frozenset().union(*(reader.columns for reader in readers.values()))
-    unread = [name for name in stream.column_names if name not in read]
-    if unread:
-        looked = ", ".join(f"any_value({quote_name(name, 'duckdb')})" for name in unread)
-        sources_of = [batch_source(part, stream, unread) for part in parts]
+    later = writer.transaction.store.streams.columns_read_later(stream, readers)
+    unseen = [name for name in stream.column_names if name in later and name not in read]
+    if unseen:
+        looked = ", ".join(f"any_value({quote_name(name, 'duckdb')})" for name in unseen)
+        sources_of = [batch_source(part, stream, unseen) for part in parts]
         text = f"SELECT {looked} FROM {BATCH}"
         job.add(_LOOK, [Piece(text, source.inputs, source.views) for source in sources_of])
     if kept:

@@ -68,6 +68,9 @@ def commit(transaction: Transaction, settings: Mapping[str, object], cancellatio
         else:
             scn = _commit_tables(transaction, changes, inserts, insert, settings, cancellation)
         transaction.is_committed = True
+    for relation in transaction.defined.values():
+        if isinstance(relation, ContinuousView) and relation.backfill:
+            transaction.store.views.fill(relation.id, cancellation)
     for relation in transaction.dropped.values():
         if isinstance(relation, ContinuousView):
             transaction.store.views.drop(relation.id)

@@ -402,14 +402,16 @@ def _types_of(view: View) -> list[Type]:
 def check_readers(store: Store, name: str, state: CatalogState, context: BindContext) -> None:
     broken = broken_readers(store, name, state, context)
     if broken:
-        raise_dependent(name, [f'view "{view.name}"' for view in broken])
+        raise_dependent(name, [f'view "{view.name}"' for view in broken], "Drop them first.")
 
 
-def raise_dependent(name: str, dependents: Sequence[str]) -> None:
+def raise_dependent(
+    name: str, dependents: Sequence[str], hint: str = "Drop them first, or use DROP … CASCADE."
+) -> None:
     raise DependentObjects(
         f'cannot drop or change "{name}" because others depend on it',
         detail="They are " + ", ".join(dependents) + ".",
-        hint="Drop them first, or use DROP … CASCADE.",
+        hint=hint,
     )
 
 

@@ -26,7 +26,7 @@ class PipelineReader:
 
     def __init__(self, store: Store, stream: Stream, entry: ReaderEntry) -> None:
         self._store = store
-        self._stream = stream
+        self.stream = stream
         self.id = entry.id
         self.state = State.read(entry.state, str(store.path / "views"))
         self.grown: Callable[[PipelineReader], None] = lambda reader: None
@@ -40,7 +40,7 @@ class PipelineReader:
         return frozenset(self._feed_columns())
 
     def _feed_columns(self) -> tuple[str, ...]:
-        feed = self.state.program.feeds[self._stream.id]
+        feed = self.state.program.feeds[self.stream.id]
         return tuple(name for name in feed.columns if name != ROW_ID)
 
     def pieces(self, batches: Sequence[Batch]) -> Sequence[Piece]:
@@ -48,8 +48,8 @@ class PipelineReader:
 
     def _piece(self, batch: Batch) -> Piece:
         program, kernel = self.state.program, self.kernel
-        feed, columns = program.feeds[self._stream.id], self._feed_columns()
-        source = batch_source(batch, self._stream, columns, kernel=kernel)
+        feed, columns = program.feeds[self.stream.id], self._feed_columns()
+        source = batch_source(batch, self.stream, columns, kernel=kernel)
         listed = ", ".join(quote_name(name, kernel) for name in columns) or f"0 AS {quote_name(ROW_ID, kernel)}"
         rows = f"SELECT {listed} FROM {BATCH}"
         inputs: dict[str, Input] = {**source.inputs, **static_inputs(self.state, feed.statics)}

@@ -80,6 +80,8 @@ class State:
     statics: dict[str, StaticFiles] = field(default_factory=dict)
     scn: int = 0
     """The SCN of the tables below the grouping."""
+    backfill: int | None = None
+    """What the stream had kept up to this SCN is still to be taken in."""
 
     def written(self) -> str:
         statics = {
@@ -97,6 +99,7 @@ class State:
                 "folder": os.path.basename(self.folder),
                 "start": self.start,
                 "scn": self.scn,
+                "backfill": self.backfill,
                 "files": [file.written() for file in self.files],
                 "statics": statics,
             }
@@ -127,6 +130,7 @@ class State:
             [file(written) for written in value["files"]],
             statics,
             value["scn"],
+            value["backfill"],
         )
 
     @property

@@ -314,6 +314,15 @@ class Streams:
             able = [s for s in standings if not s.reader.needs_places and s.reader.kernel == "duckdb"]
             return {s.entry.id: s.reader for s in able}
 
+    def columns_read_later(self, stream: Stream, ahead: Mapping[int, Reader]) -> frozenset[str]:
+        """The columns that readers will read when rows have their place: all, where the history is kept."""
+        if stream.history is not None:
+            return frozenset(stream.column_names)
+        with self._lock:
+            feed = self._feeds.get(stream.id)
+            later = [s.reader for id, s in (feed.readers if feed else {}).items() if id not in ahead]
+        return frozenset().union(*(reader.columns for reader in later))
+
     def remember(self, ahead: Ahead) -> None:
         with self._lock:
             self._ahead |= dict.fromkeys(ahead.paths, ahead)

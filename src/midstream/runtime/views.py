@@ -139,12 +139,14 @@ class Views:
         cancellation: Cancellation | None,
     ) -> bool:
         """Joins a pipeline of the same name that no row has come to yet."""
-        found = self._joinable(folded, picture)
+        found = self._joinable(folded, picture) if pipeline.is_safe else []
         if not found:
             return False
         members = [v for v in picture.state.relations.values() if isinstance(v, ContinuousView)]
         others = [self.plan(v) for v in members if v.id in found[0][1].state.views]
         pipelines = [p for plan in others for p in plan.pipelines if p.name == pipeline.name]
+        if not all(other.is_safe for other in pipelines):
+            return False
         joint = fold([*pipelines, pipeline], folded.program.kernel)
         states = {}
         for entry, reader in found:
@@ -168,19 +170,22 @@ class Views:
     def _joinable(self, folded: Folded, picture: Picture) -> list[tuple[ReaderEntry, PipelineReader]]:
         """The readers of a pipeline that a new view may share: nothing has come to them, their tables are as now."""
         program, streams = folded.program, self._store.streams
-        found = [
+        same = [
             (entry, reader)
             for entry, reader in self._readers()
             if reader.state.program.name == program.name and reader.state.program.kernel == program.kernel
         ]
-        starts = {reader.state.start for _, reader in found}
-        if len(starts) != 1 or sorted(entry.stream_id for entry, _ in found) != sorted(
-            id for id in program.feeds if id
-        ):
+        newest = max((reader.state.start for _, reader in same), default=0)
+        found = [(entry, reader) for entry, reader in same if reader.state.start == newest]
+        if sorted(entry.stream_id for entry, _ in found) != sorted(id for id in program.feeds if id):
             return []
         for entry, reader in found:
             state = reader.state
-            if state.files or streams.has_news(entry.stream_id, state.start, streams.journal.last_scn):
+            if (
+                state.files
+                or state.backfill is not None
+                or streams.has_news(entry.stream_id, state.start, streams.journal.last_scn)
+            ):
                 return []
             if not all(self._is_current(static, picture.state) for static in state.statics.values()):
                 return []
@@ -201,6 +206,11 @@ class Views:
         program, streams = folded.program, self._store.streams
         by_id = {r.id: r for r in picture.state.relations.values() if isinstance(r, Stream)}
         for number, stream_id in enumerate(id for id in program.feeds if id):
+            if view.backfill and by_id[stream_id].history is None:
+                raise InvalidDefinition(
+                    f'stream "{by_id[stream_id].name}" keeps no history to begin with',
+                    hint="Create it WITH (retain = '7 days'), or leave backfill out.",
+                )
             folder = self.path / uuid4().hex
             folder.mkdir(parents=True)
             state = State(program, (view.id,), 0, str(folder), scn=picture.state.scn)
@@ -211,14 +221,11 @@ class Views:
             def begun(scn: int, state: State = state) -> str:
                 for file in state.files:
                     file.upto = scn
-                return replace(state, start=scn).written()
+                return replace(state, start=scn, backfill=scn if view.backfill else None).written()
 
-            entry = streams.register(by_id[stream_id], view.name, PIPELINE, begun)
-            reader = streams.reader(entry.id)
+            reader = streams.reader(streams.register(by_id[stream_id], view.name, PIPELINE, begun).id)
             assert isinstance(reader, PipelineReader)
             reader.grown = self.merger.grown
-            if view.backfill:
-                self._backfill(by_id[stream_id], entry, reader, cancellation)
 
     def _statics(
         self,
@@ -252,20 +259,20 @@ class Views:
         [answer] = self._store.engine.run(state.program.kernel, [piece], label="first rows", cancellation=cancellation)
         return kept_files(self._store, [answer], 0)
 
-    def _backfill(
-        self, stream: Stream, entry: ReaderEntry, reader: PipelineReader, cancellation: Cancellation | None
-    ) -> None:
-        """The rows that the stream has kept of the time before."""
-        store, state = self._store, reader.state
+    def fill(self, view_id: int, cancellation: Cancellation | None = None) -> None:
+        """Takes in what the streams of a view had kept when it began, if that is still to be done."""
+        with self._turn(view_id):
+            for entry, reader in self.readers_of(view_id):
+                if reader.state.backfill is not None:
+                    self._fill(entry, reader, reader.state.backfill, cancellation)
+
+    def _fill(self, entry: ReaderEntry, reader: PipelineReader, upto: int, cancellation: Cancellation | None) -> None:
+        store, state, stream = self._store, reader.state, reader.stream
         history = store.streams.reader_of(stream.id, HISTORY)
-        if history is None:
-            raise InvalidDefinition(
-                f'stream "{stream.name}" keeps no history to begin with',
-                hint="Create it WITH (retain = '7 days'), or leave backfill out.",
-            )
-        store.streams.wait(history.id, entry.absorbed, cancellation=cancellation)
+        if history is not None:
+            store.streams.wait(history.id, upto, cancellation=cancellation)
         feed = state.program.feeds[stream.id]
-        inputs, text = history_view(store, stream, feed.columns, entry.absorbed, state.program.kernel)
+        inputs, text = history_view(store, stream, feed.columns, upto, state.program.kernel)
         piece = Piece(
             feed.sql,
             {**inputs, **static_inputs(state, feed.statics)},
@@ -273,13 +280,13 @@ class Views:
             WriteParquet(state.folder, state.program.columns),
         )
         [answer] = store.engine.run(state.program.kernel, [piece], label="backfill", cancellation=cancellation)
-        files = kept_files(store, [answer], entry.absorbed)
+        files = kept_files(store, [answer], upto)
 
-        def grown() -> str:
-            state.files[:0] = files
+        def filled() -> str:
+            state.files, state.backfill = [*files, *state.files], None
             return state.written()
 
-        store.streams.rewrite(entry.id, grown)
+        store.streams.rewrite(entry.id, filled)
 
     def drop(self, view_id: int) -> None:
         """Frees all that a view had for itself."""
@@ -323,7 +330,7 @@ class Views:
         still = self._unchanged(wanted.values())
         if still is not None:
             return still
-        begun = self._store.catalog.state.scn
+        begun, began = self._store.catalog.state.scn, time.monotonic()
         patience = float(cast(float, settings.get("max_staleness", 0.0)))
         stale = self._recent(wanted.values(), patience)
         if stale is not None:
@@ -331,7 +338,7 @@ class Views:
         with ExitStack() as turns:
             for id in sorted(self._with_inner(wanted.values())):
                 turns.enter_context(self._turn(id))
-            known = self._known(wanted.values(), begun)
+            known = self._known(wanted.values(), begun, began)
             if known is not None:
                 return known
             others = self._companions(wanted, turns)
@@ -399,7 +406,7 @@ class Views:
             result, known = self._results.get(view.id), self._plans.get(view.id)
             if result is None or result.through != state.scn or known is None or known[0] is not state.relations:
                 return None
-            if result.words and known[1].words(datetime.now(timezone.utc), state.scn) != result.words:
+            if known[1].reads or known[1].words(datetime.now(timezone.utc), state.scn) != result.words:
                 return None
             found[view.id] = result
         return Moment(state, found)
@@ -417,7 +424,7 @@ class Views:
             return None
         return Moment(next(iter(found.values())).state, found)
 
-    def _known(self, views: Iterable[ContinuousView], begun: int) -> Moment | None:
+    def _known(self, views: Iterable[ContinuousView], begun: int, began: float) -> Moment | None:
         """Results that hold now, or that somebody got at one SCN while we waited."""
         state = self._store.catalog.state
         views = list(views)
@@ -431,9 +438,14 @@ class Views:
                 result.through = max(result.through, state.scn)
             return Moment(state, results)
         newest = max((result.state for result in results.values()), key=lambda at: at.scn)
+        if any(self._reads_clock(view) and results[view.id].at < began for view in views):
+            return None
         if begun <= newest.scn <= min(result.through for result in results.values()):
             return Moment(newest, results)
         return None
+
+    def _reads_clock(self, view: ContinuousView) -> bool:
+        return bool(self.plan(view).moments) or any(map(self._reads_clock, self.inner_views(view)))
 
     def _holds(self, view: ContinuousView, result: Result, state: CatalogState) -> bool:
         """Whether nothing that a result depends on has changed up to an SCN."""
@@ -498,6 +510,7 @@ class Views:
         readers = self.readers_of(view.id)
         if not readers:
             raise UndefinedName(f'view "{view.name}" does not exist')
+        self.fill(view.id, cancellation)
         for entry, _ in readers:
             self._store.streams.wait(entry.id, state.scn, cancellation=cancellation)
         files: dict[str, list[KeptFile]] = {}

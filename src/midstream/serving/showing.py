@@ -21,7 +21,7 @@ from midstream.runtime.settings import SETTINGS, read_setting
 from midstream.serving.result import Result, Row
 from midstream.serving.session import Session
 from midstream.serving.values import without_query
-from midstream.serving.view_plans import explain_new, explain_view, facts_of
+from midstream.serving.view_plans import explain_new, explain_view, facts_of, frozen_tables
 from midstream.sql import parse_query
 from midstream.sql.mentions import place_of_name
 from midstream.sql.statements import (
@@ -199,7 +199,10 @@ def describe(session: Session, name: Name) -> Result:
             (c.name, str(c.type), c.not_null, c.default, "; ".join(_constraints_of(relation, c.name)))
             for c in relation.columns
         ]
-    return Result.of_rows(columns, rows, status="DESCRIBE", scn=state.scn)
+    result = Result.of_rows(columns, rows, status="DESCRIBE", scn=state.scn)
+    if isinstance(relation, ContinuousView):
+        result.notices = tuple(frozen_tables(session, relation))
+    return result
 
 
 def _constraints_of(table: RowHolder, column: str) -> list[str]:

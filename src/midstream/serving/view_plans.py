@@ -95,6 +95,9 @@ def _static_lines(folded: Folded, readers: Readers, state: CatalogState) -> Iter
 def _state_lines(readers: Readers) -> Iterator[str]:
     for entry, reader in readers:
         state = reader.state
+        if entry.absorbed <= state.start and not state.files:
+            yield f"  State: empty, no row has come since SCN {state.start}"
+            continue
         levels = sorted({file.level for file in state.files})
         yield (
             f"  State: {len(state.files)} files of {len(levels)} levels, {state.rows:,} rows of partials, "
@@ -134,6 +137,17 @@ def _refresh_lines(session: Session, view: ContinuousView) -> Iterator[str]:
         f"{result.seconds * 1000:,.0f} ms, {time.monotonic() - result.at:,.1f} s ago"
     )
     yield f"Refreshes since the database was opened: {count}, on average {seconds / max(count, 1) * 1000:,.0f} ms"
+
+
+def frozen_tables(session: Session, view: ContinuousView) -> list[str]:
+    """For DESCRIBE: the tables that the view reads as they were when it was created."""
+    plan, readers = session.store.views.plan(view), session.store.views.readers_of(view.id)
+    found: dict[str, int | None] = {}
+    for pipeline in plan.pipelines:
+        scn = next((r.state.scn for _, r in readers if r.state.program.name == pipeline.name), None)
+        for static in pipeline.rows.statics:
+            found |= {scan.relation.name: scn for scan in static.query.scans}
+    return [f'table "{name}" is read as of SCN {scn}, when the view was created' for name, scn in found.items()]
 
 
 def facts_of(session: Session, view: ContinuousView) -> tuple[int, int, float, int, float | None, int]:

@@ -58,7 +58,7 @@ from midstream.plan.pruning import prune
 from midstream.plan.scopes import Scope
 from midstream.plan.statements import new_binding
 from midstream.plan.trees import name_outputs, projections
-from midstream.plan.typing.nodes import AggregateCall, Convert, Raw, type_of, typed
+from midstream.plan.typing.nodes import AggregateCall, Call, Convert, Raw, type_of, typed
 from midstream.relations.schema import Schema
 from midstream.relations.view import ContinuousView, Derived
 from midstream.sql.statements import Sql
@@ -90,6 +90,11 @@ class Pipeline:
     columns: tuple[StateColumn, ...] = ()
     dead: Node | None = field(default=None, compare=False)
     """What tells, at a moment, that nobody will ask for a group again, over the state's columns."""
+
+    @property
+    def is_safe(self) -> bool:
+        """Whether no row can make it fail: another view may then depend on the same pass."""
+        return all(_cannot_fail(node) for node in (*(c.first for c in self.columns), *self.rows.filters))
 
     @property
     def relation(self) -> Derived:
@@ -562,6 +567,35 @@ _SCALARS = (exp.Column, exp.Case, exp.And, exp.Or, exp.Not, exp.In, exp.Exists, 
 
 
 _READ_OFF = "read off"
+_SAFE_CALLS: tuple[str, ...] = (
+    "=(",
+    "<>(",
+    "<(",
+    "<=(",
+    ">(",
+    ">=(",
+    "is ",
+    "coalesce(",
+    "nullif(",
+    "like(",
+    "greatest(",
+    "least(",
+)
+_SAFE_CALLS += ("sketch ",)
+
+
+def _cannot_fail(node: Node) -> bool:
+    """Columns, constants, comparisons and what is made of these; sums are kept in types that hold them."""
+    if isinstance(node, AggregateCall) and "moments" in str(node.this):
+        # The variance of infinities is an error.
+        return False
+    if isinstance(node, Call):
+        return str(node.this).startswith(_SAFE_CALLS) and all(map(_cannot_fail, node.expressions))
+    if isinstance(node, Convert):
+        to, source = type_of(node), type_of(node.this)
+        widens = to.name == "double precision" and source.is_number
+        return (widens or to.is_text or source == to) and _cannot_fail(node.this)
+    return all(_cannot_fail(part) for part in node.iter_expressions())
 
 
 def read_off(tree: Node, merged: frozenset[str]) -> Node:
@@ -599,8 +633,6 @@ def _fixed_key(node: Node) -> str | None:
 
 
 def _is_scalar(node: Node) -> bool:
-    from midstream.plan.typing.nodes import Call
-
     return isinstance(node, (*_SCALARS, Call, Convert, Raw))
 
 
