@@ -37,6 +37,8 @@ STATISTICS = ("stddev", "stddev_pop", "stddev_samp", "variance", "var_pop", "var
 PAIRED = (
     "corr covar_pop covar_samp regr_slope regr_intercept regr_r2 regr_avgx regr_avgy regr_sxx regr_syy regr_sxy"
 ).split()
+CONSTANT_ORDER = re.compile(r"ORDER BY (CAST\(|\d|-\d|')")
+"""An order by a constant is none, so what it gives would depend on how the rows came."""
 ORDERABLE = ("int", "bigint", "numeric(10,2)", "text", "date", "timestamp")
 
 
@@ -117,7 +119,7 @@ class ViewMaker(QueryMaker):
         if self.views and (self.adhoc != self.choices.chance(5)):
             view = self.choices.pick(self.views)
             return Source(alias, self._columns(view.query)), f"{view.source} AS {alias}"
-        if self.choices.chance(4):
+        if self.adhoc or self.choices.chance(4):
             table = self.choices.pick(self.tables)
             return Source(alias, table.columns), f"{table.name} AS {alias}"
         inner = self._body(depth - 1, basic=True) if depth > 0 and self.choices.chance(4) else self._stream_grouped()
@@ -408,7 +410,9 @@ class ViewMaker(QueryMaker):
 
     def _aggregate(self, sources: list[Source], depth: int) -> Term:
         if self.choices.chance(2):
-            return super()._aggregate(sources, depth)
+            while CONSTANT_ORDER.search((term := super()._aggregate(sources, depth)).sql):
+                pass
+            return term
         keep = f" FILTER (WHERE {self._leaf('boolean', sources).sql})" if self.choices.chance(5) else ""
         numbered = [source for source in sources if source.columns[0].name == "id"]
         makers = [self._bits, self._distinct_sum, self._quantile, self._statistic, self._paired, self._most_frequent]
