@@ -17,11 +17,12 @@ from midstream.plan.bound import BoundQuery, Output, seal
 from midstream.plan.context import ScanKey
 from midstream.plan.cut.aggregates import StateColumn
 from midstream.plan.cut.build import Node, both, conjuncts, select, stored_column, text_of
+from midstream.plan.cut.pipelines import Pipeline, shared_rows
+from midstream.plan.cut.rewriting import unconverted
 from midstream.plan.cut.rows import Static, restricted, take_static
 from midstream.plan.cut.streams import Streams
-from midstream.plan.cut.views import Pipeline, shared_rows
 from midstream.plan.moments import at_moment
-from midstream.plan.nodes import quoted, table_alias
+from midstream.plan.nodes import is_constant, quoted, table_alias
 from midstream.plan.render import render
 from midstream.plan.typing.nodes import AggregateCall, type_of
 from midstream.types import Type, parse_type
@@ -163,7 +164,8 @@ def _feed(
     rows = restricted(streams, source, scan)
     if rows is None or (scan is None and next(streams.raw_tables(rows), None) is not None):
         return None
-    keys = [key.node for key in pipeline.keys]
+    # A constant would be read as the number of a column; it groups nothing anyway.
+    keys = [key.node for key in pipeline.keys if not is_constant(unconverted(key.node))]
     query = select(
         outputs, rows.args["from_"].this, joins=rows.args.get("joins") or [], where=both(filters), group=keys
     )
