@@ -43,8 +43,10 @@ class KeptFile:
 
 
 def _remove(path: str) -> None:
+    """The last file takes its folder along."""
     with contextlib.suppress(OSError):
         os.unlink(path)
+        os.rmdir(os.path.dirname(path))
 
 
 def as_input(files: Sequence[KeptFile], columns: Sequence[tuple[str, Type]]) -> Files:
@@ -140,6 +142,13 @@ class State:
     @property
     def rows(self) -> int:
         return sum(file.rows for file in self.files)
+
+    def doom(self) -> None:
+        """All of it goes when nobody reads it any more."""
+        for file in (*self.files, *(file for static in self.statics.values() for file in static.files)):
+            file.doom()
+        with contextlib.suppress(OSError):
+            os.rmdir(self.folder)
 
     def upto(self, scn: int) -> list[KeptFile]:
         """The files that make up the state as of an SCN."""

@@ -18,7 +18,7 @@ from datetime import datetime, timezone
 from typing import cast
 from uuid import uuid4
 
-from midstream.errors import Cancelled, Error, InvalidDefinition, UndefinedName
+from midstream.errors import Cancelled, Error, InvalidDefinition, TransactionConflict
 from midstream.maintenance.engine import Answer, Cancellation, FileColumn, Files, Input, Piece, WriteParquet
 from midstream.plan import BindContext
 from midstream.plan.cut import Pipeline, ViewPlan, cut_view
@@ -304,10 +304,7 @@ class Views:
                 self._store.streams.rewrite(entry.id, reader.state.written)
                 continue
             self._store.streams.unregister(entry.id)
-            for file in reader.state.files:
-                file.doom()
-            shutil.rmtree(reader.state.folder, ignore_errors=True)
-        shutil.rmtree(self._results_folder(view_id), ignore_errors=True)
+            reader.state.doom()
 
     # --- reading ---------------------------------------------------------------------------------
 
@@ -509,7 +506,9 @@ class Views:
     ) -> Refresh:
         readers = self.readers_of(view.id)
         if not readers:
-            raise UndefinedName(f'view "{view.name}" does not exist')
+            raise TransactionConflict(
+                f'view "{view.name}" was dropped or replaced by a concurrent transaction', hint="Run the query again."
+            )
         self.fill(view.id, cancellation)
         for entry, _ in readers:
             self._store.streams.wait(entry.id, state.scn, cancellation=cancellation)

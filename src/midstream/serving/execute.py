@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import cast
 
-from midstream.errors import Error, InvalidQuery, SqlSyntaxError, UndefinedName, Unsupported, WrongObject
+from midstream.errors import (
+    Error,
+    InvalidQuery,
+    SqlSyntaxError,
+    TransactionConflict,
+    UndefinedName,
+    Unsupported,
+    WrongObject,
+)
 from midstream.maintenance.engine import Cancellation
 from midstream.plan import BindContext, BoundQuery, bind_delete, bind_insert, bind_merge, bind_query, bind_update
 from midstream.relations.schema import RowHolder
@@ -23,7 +31,7 @@ from midstream.runtime.transaction import Transaction
 from midstream.runtime.writing import Writer
 from midstream.serving import showing
 from midstream.serving.result import Result
-from midstream.serving.session import Session
+from midstream.serving.session import ATTEMPTS, Session
 from midstream.serving.values import listed_columns, without_query
 from midstream.sql.mentions import assigned_columns, place_of_name, place_of_value
 from midstream.sql.statements import (
@@ -112,6 +120,17 @@ def not_yet(statement: Statement) -> Unsupported:
 
 
 def select(session: Session, statement: Select, context: BindContext) -> Result:
+    for _ in range(ATTEMPTS - 1):
+        try:
+            return _select(session, statement, context)
+        except TransactionConflict:
+            # A view was replaced meanwhile: what is there now answers, or says that it is gone.
+            if session.in_transaction:
+                raise
+    return _select(session, statement, context)
+
+
+def _select(session: Session, statement: Select, context: BindContext) -> Result:
     with session.reading() as transaction, session.cancellable() as cancellation:
         store = session.store
         bound = _bound(session, statement, transaction, context)
