@@ -79,7 +79,7 @@ def aim(tmp_path: Path) -> Iterator[Any]:
 
 
 def test_six_views_are_three_pipelines_and_one_job(aim: Any) -> None:
-    readers = aim._store.views._readers()
+    readers = aim._store.views.readers()
     assert len(readers) == 3
     members = {view.name: view.id for view in aim._store.catalog.state.relations.values() if view.name in AIM}
     shared = max((reader.state.views for _, reader in readers), key=len)
@@ -102,7 +102,7 @@ def test_state_stays_small_and_loses_past_weeks_however_many_batches_come(aim: A
         aim.sql(events(THIS_WEEK - 100 if number < 9 else THIS_WEEK, 3))
         aim.sql("SELECT * FROM q1")
     aim._store.views.merger.wait()
-    readers = [reader for _, reader in aim._store.views._readers()]
+    readers = [reader for _, reader in aim._store.views.readers()]
     for reader in readers:
         assert len(reader.state.files) < 16
         assert max(file.level for file in reader.state.files) >= 1
@@ -123,10 +123,10 @@ def test_a_view_that_is_dropped_leaves_nothing(aim: Any) -> None:
     aim.sql("SELECT * FROM q4")
     for name in ("q1", "q2", "q3", "q5", "q7"):
         aim.sql(f"DROP VIEW {name}")
-    assert len(aim._store.views._readers()) == 1
+    assert len(aim._store.views.readers()) == 1
     before = aim.sql("SELECT * FROM q4").fetchall()
     aim.sql("DROP VIEW q4")
-    assert before and aim._store.views._readers() == []
+    assert before and aim._store.views.readers() == []
     assert list((aim.path / "views").iterdir()) == []
     assert (
         aim.sql("INSERT INTO events VALUES (1, 1, 1, 1, 1, true, 1, 1, '2027-01-01 00:00:00')").status == "INSERT 0 1"

@@ -13,28 +13,22 @@ import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
 from datetime import datetime, timezone
 from typing import cast
-from uuid import uuid4
 
-from midstream.errors import Cancelled, Error, InvalidDefinition, TransactionConflict
-from midstream.maintenance.engine import Answer, Cancellation, FileColumn, Files, Input, Piece, WriteParquet
+from midstream.errors import Cancelled, Error, TransactionConflict
+from midstream.maintenance.engine import Answer, Cancellation, FileColumn, Files
 from midstream.plan import BindContext
-from midstream.plan.cut import Pipeline, ViewPlan, cut_view
-from midstream.plan.cut.programs import Folded, fold
+from midstream.plan.cut import ViewPlan, cut_view
 from midstream.relations.catalog import CatalogState, ReaderEntry
-from midstream.relations.stream import Stream
-from midstream.relations.table import Table
 from midstream.relations.view import ContinuousView
-from midstream.runtime.history import HISTORY
+from midstream.runtime.making import Maker, fill
 from midstream.runtime.merging import Merger
-from midstream.runtime.pipelines import PIPELINE, PipelineReader, kept_files, static_inputs
-from midstream.runtime.query import prepare
-from midstream.runtime.reading import Picture, history_view
+from midstream.runtime.pipelines import PIPELINE, PipelineReader
+from midstream.runtime.reading import Picture
 from midstream.runtime.refreshing import Inputs, Refresh, plan_refresh
 from midstream.runtime.results import Moment, Result
-from midstream.runtime.states import KeptFile, State, StaticFiles
+from midstream.runtime.states import KeptFile
 from midstream.runtime.store import Store
 from midstream.sql import parse_query
 
@@ -52,6 +46,7 @@ class Views:
         self._plans: dict[int, tuple[object, ViewPlan]] = {}
         self._results: dict[int, Result] = {}
         self.merger = Merger(store, self.plan)
+        self._maker = Maker(store, self.plan, self.readers, self.merger)
         self.path = store.path / "views"
         self.refreshes: dict[int, tuple[int, float]] = {}
         """How often each view was refreshed, and how long that took, since the database was opened."""
@@ -62,11 +57,11 @@ class Views:
         """Takes up what is there, and removes what no view needs: a CREATE VIEW that did not come to its end, say."""
         self.path.mkdir(exist_ok=True)
         known = {v.id for v in self._store.catalog.state.relations.values() if isinstance(v, ContinuousView)}
-        for entry, reader in self._readers():
+        for entry, reader in self.readers():
             if not known & set(reader.state.views):
                 self._store.streams.unregister(entry.id)
         folders: dict[str, set[str]] = {}
-        for _, reader in self._readers():
+        for _, reader in self.readers():
             reader.grown = self.merger.grown
             static = [file for kept in reader.state.statics.values() for file in kept.files]
             names = {os.path.basename(file.path) for file in (*reader.state.files, *static)}
@@ -83,12 +78,12 @@ class Views:
         self.merger.close()
         self._results.clear()
 
-    def _readers(self) -> list[tuple[ReaderEntry, PipelineReader]]:
+    def readers(self) -> list[tuple[ReaderEntry, PipelineReader]]:
         found = self._store.streams.readers_of(PIPELINE)
         return [(entry, reader) for entry, reader in found if isinstance(reader, PipelineReader)]
 
     def readers_of(self, view_id: int) -> list[tuple[ReaderEntry, PipelineReader]]:
-        return [(entry, reader) for entry, reader in self._readers() if view_id in reader.state.views]
+        return [(entry, reader) for entry, reader in self.readers() if view_id in reader.state.views]
 
     def plan(self, view: ContinuousView, state: CatalogState | None = None) -> ViewPlan:
         """The view's query, cut; made again when definitions have changed."""
@@ -118,175 +113,19 @@ class Views:
     def create(
         self, view: ContinuousView, picture: Picture, settings: Mapping[str, object], cancellation: Cancellation | None
     ) -> None:
-        """Makes the pipelines of a view that is about to be committed: it sees every insert from here on."""
-        plan = self.plan(view, picture.state)
+        """Makes the pipelines of a view that is about to be committed: it sees every insert after one SCN."""
         try:
-            for pipeline in plan.pipelines:
-                folded = fold([pipeline], "spark" if view.kernel == "spark" else "duckdb")
-                if view.backfill or not self._share(view, pipeline, folded, picture, settings, cancellation):
-                    self._add(view, folded, picture, settings, cancellation)
+            self._maker.make(view, self.plan(view, picture.state), picture, settings, cancellation)
         except BaseException:
             self.drop(view.id)
             raise
-
-    def _share(
-        self,
-        view: ContinuousView,
-        pipeline: Pipeline,
-        folded: Folded,
-        picture: Picture,
-        settings: Mapping[str, object],
-        cancellation: Cancellation | None,
-    ) -> bool:
-        """Joins a pipeline of the same name that no row has come to yet."""
-        found = self._joinable(folded, picture) if pipeline.is_safe else []
-        if not found:
-            return False
-        members = [v for v in picture.state.relations.values() if isinstance(v, ContinuousView)]
-        others = [self.plan(v) for v in members if v.id in found[0][1].state.views]
-        pipelines = [p for plan in others for p in plan.pipelines if p.name == pipeline.name]
-        if not all(other.is_safe for other in pipelines):
-            return False
-        joint = fold([*pipelines, pipeline], folded.program.kernel)
-        states = {}
-        for entry, reader in found:
-            known = reader.state.statics
-            fresh = replace(joint, statics=tuple(s for s in joint.statics if s.relation.name not in known))
-            statics = known | self._statics(fresh, reader.state, picture, settings, cancellation)
-            states[entry.id] = replace(
-                reader.state, program=joint.program, views=(*reader.state.views, view.id), statics=statics
-            )
-        with self._store.streams.journal.alone():
-            if [(entry.id, reader) for entry, reader in self._joinable(folded, picture)] != [
-                (entry.id, reader) for entry, reader in found
-            ]:
-                return False
-            for id, state in states.items():
-                renewed = self._store.streams.renew(id, state.written())
-                assert isinstance(renewed, PipelineReader)
-                renewed.grown = self.merger.grown
-        return True
-
-    def _joinable(self, folded: Folded, picture: Picture) -> list[tuple[ReaderEntry, PipelineReader]]:
-        """The readers of a pipeline that a new view may share: nothing has come to them, their tables are as now."""
-        program, streams = folded.program, self._store.streams
-        same = [
-            (entry, reader)
-            for entry, reader in self._readers()
-            if reader.state.program.name == program.name and reader.state.program.kernel == program.kernel
-        ]
-        newest = max((reader.state.start for _, reader in same), default=0)
-        found = [(entry, reader) for entry, reader in same if reader.state.start == newest]
-        if sorted(entry.stream_id for entry, _ in found) != sorted(id for id in program.feeds if id):
-            return []
-        for entry, reader in found:
-            state = reader.state
-            if (
-                state.files
-                or state.backfill is not None
-                or streams.has_news(entry.stream_id, state.start, streams.journal.last_scn)
-            ):
-                return []
-            if not all(self._is_current(static, picture.state) for static in state.statics.values()):
-                return []
-        return found
-
-    @staticmethod
-    def _is_current(static: StaticFiles, state: CatalogState) -> bool:
-        return all(state.versions.get(table) == version for table, version in static.tables)
-
-    def _add(
-        self,
-        view: ContinuousView,
-        folded: Folded,
-        picture: Picture,
-        settings: Mapping[str, object],
-        cancellation: Cancellation | None,
-    ) -> None:
-        program, streams = folded.program, self._store.streams
-        by_id = {r.id: r for r in picture.state.relations.values() if isinstance(r, Stream)}
-        for number, stream_id in enumerate(id for id in program.feeds if id):
-            if view.backfill and by_id[stream_id].history is None:
-                raise InvalidDefinition(
-                    f'stream "{by_id[stream_id].name}" keeps no history to begin with',
-                    hint="Create it WITH (retain = '7 days'), or leave backfill out.",
-                )
-            folder = self.path / uuid4().hex
-            folder.mkdir(parents=True)
-            state = State(program, (view.id,), 0, str(folder), scn=picture.state.scn)
-            state.statics = self._statics(folded, state, picture, settings, cancellation)
-            if number == 0 and 0 in program.feeds:
-                state.files = self._initial(state, cancellation)
-
-            def begun(scn: int, state: State = state) -> str:
-                for file in state.files:
-                    file.upto = scn
-                return replace(state, start=scn, backfill=scn if view.backfill else None).written()
-
-            reader = streams.reader(streams.register(by_id[stream_id], view.name, PIPELINE, begun).id)
-            assert isinstance(reader, PipelineReader)
-            reader.grown = self.merger.grown
-
-    def _statics(
-        self,
-        folded: Folded,
-        state: State,
-        picture: Picture,
-        settings: Mapping[str, object],
-        cancellation: Cancellation | None,
-    ) -> dict[str, StaticFiles]:
-        """What the pipeline takes from tables, computed once, as one SCN shows them."""
-        found = {}
-        for static in folded.statics:
-            choice, sources = prepare(self._store, picture, static.query, settings)
-            output = WriteParquet(state.folder, static.relation.columns)
-            piece = sources.piece(static.query.sql(choice.kernel), output)
-            [answer] = self._store.engine.run(choice.kernel, [piece], label="static input", cancellation=cancellation)
-            files = tuple(kept_files(self._store, [answer], 0))
-            tables = tuple(
-                (scan.relation.id, picture.state.versions[scan.relation.id])
-                for scan in static.query.scans
-                if isinstance(scan.relation, Table)
-            )
-            found[static.relation.name] = StaticFiles(static.relation.columns, files, tables)
-        return found
-
-    def _initial(self, state: State, cancellation: Cancellation | None) -> list[KeptFile]:
-        """The rows of tables that are put together with those of a stream: they count once."""
-        feed = state.program.feeds[0]
-        inputs: dict[str, Input] = static_inputs(state, feed.statics)
-        piece = Piece(feed.sql, inputs, output=WriteParquet(state.folder, state.program.columns))
-        [answer] = self._store.engine.run(state.program.kernel, [piece], label="first rows", cancellation=cancellation)
-        return kept_files(self._store, [answer], 0)
 
     def fill(self, view_id: int, cancellation: Cancellation | None = None) -> None:
         """Takes in what the streams of a view had kept when it began, if that is still to be done."""
         with self._turn(view_id):
             for entry, reader in self.readers_of(view_id):
                 if reader.state.backfill is not None:
-                    self._fill(entry, reader, reader.state.backfill, cancellation)
-
-    def _fill(self, entry: ReaderEntry, reader: PipelineReader, upto: int, cancellation: Cancellation | None) -> None:
-        store, state, stream = self._store, reader.state, reader.stream
-        history = store.streams.reader_of(stream.id, HISTORY)
-        if history is not None:
-            store.streams.wait(history.id, upto, cancellation=cancellation)
-        feed = state.program.feeds[stream.id]
-        inputs, text = history_view(store, stream, feed.columns, upto, state.program.kernel)
-        piece = Piece(
-            feed.sql,
-            {**inputs, **static_inputs(state, feed.statics)},
-            ((feed.stream_scan, text),),
-            WriteParquet(state.folder, state.program.columns),
-        )
-        [answer] = store.engine.run(state.program.kernel, [piece], label="backfill", cancellation=cancellation)
-        files = kept_files(store, [answer], upto)
-
-        def filled() -> str:
-            state.files, state.backfill = [*files, *state.files], None
-            return state.written()
-
-        store.streams.rewrite(entry.id, filled)
+                    fill(self._store, entry, reader, reader.state.backfill, cancellation)
 
     def drop(self, view_id: int) -> None:
         """Frees all that a view had for itself."""
@@ -355,7 +194,7 @@ class Views:
         """Views over the same streams whose last result somebody has read: they will be asked for next, and cost less
         together. Nobody waits for them: one that is being refreshed already is left alone."""
         streams = {entry.stream_id for id in wanted for entry, _ in self.readers_of(id)}
-        ids = {id for entry, reader in self._readers() if entry.stream_id in streams for id in reader.state.views}
+        ids = {id for entry, reader in self.readers() if entry.stream_id in streams for id in reader.state.views}
         found = {}
         for view in self._store.catalog.state.relations.values():
             if not isinstance(view, ContinuousView) or view.id in wanted or view.id not in ids:

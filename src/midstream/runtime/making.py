@@ -1,0 +1,234 @@
+"""New continuous views: their pipelines are made, or those of other views are shared.
+
+Everything that takes time is done first. Then, while nobody inserts, all readers of the view begin at one SCN.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from uuid import uuid4
+
+from midstream.errors import InvalidDefinition
+from midstream.maintenance.engine import Cancellation, Input, Piece, WriteParquet
+from midstream.plan.cut import Pipeline, ViewPlan
+from midstream.plan.cut.programs import Folded, fold
+from midstream.relations.catalog import CatalogState, ReaderEntry
+from midstream.relations.stream import Stream
+from midstream.relations.table import Table
+from midstream.relations.view import ContinuousView
+from midstream.runtime.history import HISTORY
+from midstream.runtime.merging import Merger
+from midstream.runtime.pipelines import PIPELINE, PipelineReader, kept_files, static_inputs
+from midstream.runtime.query import prepare
+from midstream.runtime.reading import Picture, history_view
+from midstream.runtime.states import KeptFile, State, StaticFiles
+from midstream.runtime.store import Store
+
+Readers = list[tuple[ReaderEntry, PipelineReader]]
+
+
+@dataclass(frozen=True)
+class _Joining:
+    """A pipeline of other views that the new one will share, with what it then is."""
+
+    folded: Folded
+    readers: Readers
+    states: Mapping[int, State]
+
+
+@dataclass(frozen=True)
+class _Making:
+    """What one CREATE VIEW asks for."""
+
+    view: ContinuousView
+    picture: Picture
+    settings: Mapping[str, object]
+    cancellation: Cancellation | None
+
+
+class Maker:
+    def __init__(
+        self,
+        store: Store,
+        plan: Callable[[ContinuousView], ViewPlan],
+        readers: Callable[[], Readers],
+        merger: Merger,
+    ) -> None:
+        self._store = store
+        self._plan = plan
+        self._readers = readers
+        self._merger = merger
+
+    def make(
+        self,
+        view: ContinuousView,
+        plan: ViewPlan,
+        picture: Picture,
+        settings: Mapping[str, object],
+        cancellation: Cancellation | None,
+    ) -> None:
+        """All pipelines of a view. Sharing is given up if rows come to a pipeline meanwhile."""
+        making = _Making(view, picture, settings, cancellation)
+        if not self._make(making, plan, sharing=not view.backfill):
+            self._make(making, plan, sharing=False)
+
+    def _make(self, making: _Making, plan: ViewPlan, *, sharing: bool) -> bool:
+        joined: list[_Joining] = []
+        new: list[tuple[Stream, State]] = []
+        kernel = "spark" if making.view.kernel == "spark" else "duckdb"
+        for pipeline in plan.pipelines:
+            folded = fold([pipeline], "spark" if kernel == "spark" else "duckdb")
+            joining = self._joining(making, pipeline, folded) if sharing else None
+            if joining is not None:
+                joined.append(joining)
+            else:
+                new += self._new(making, folded)
+        with self._store.streams.journal.alone():
+            if any(not self._still(joining, making.picture) for joining in joined):
+                return False
+            self._begin(making.view, joined, new)
+        return True
+
+    def _begin(self, view: ContinuousView, joined: Sequence[_Joining], new: Sequence[tuple[Stream, State]]) -> None:
+        streams = self._store.streams
+        for joining in joined:
+            for id, state in joining.states.items():
+                self._attend(streams.renew(id, state.written()))
+        for stream, state in new:
+
+            def begun(scn: int, state: State = state) -> str:
+                for file in state.files:
+                    file.upto = scn
+                return replace(state, start=scn, backfill=scn if view.backfill else None).written()
+
+            self._attend(streams.reader(streams.register(stream, view.name, PIPELINE, begun).id))
+
+    def _attend(self, reader: object) -> None:
+        assert isinstance(reader, PipelineReader)
+        reader.grown = self._merger.grown
+
+    # --- sharing ---------------------------------------------------------------------------------
+
+    def _joining(self, making: _Making, pipeline: Pipeline, folded: Folded) -> _Joining | None:
+        """A pipeline of the same name that no row has come to yet, together with this one."""
+        found = self._joinable(folded, making.picture) if pipeline.is_safe else []
+        if not found:
+            return None
+        views = [v for v in making.picture.state.relations.values() if isinstance(v, ContinuousView)]
+        others = [self._plan(v) for v in views if v.id in found[0][1].state.views]
+        pipelines = [p for plan in others for p in plan.pipelines if p.name == pipeline.name]
+        if not all(other.is_safe for other in pipelines):
+            return None
+        joint = fold([*pipelines, pipeline], folded.program.kernel)
+        states = {}
+        for entry, reader in found:
+            known = reader.state.statics
+            fresh = replace(joint, statics=tuple(s for s in joint.statics if s.relation.name not in known))
+            statics = known | self._statics(making, fresh, reader.state.folder)
+            members = (*reader.state.views, making.view.id)
+            states[entry.id] = replace(reader.state, program=joint.program, views=members, statics=statics)
+        return _Joining(folded, found, states)
+
+    def _still(self, joining: _Joining, picture: Picture) -> bool:
+        now = self._joinable(joining.folded, picture)
+        return [(entry.id, reader) for entry, reader in now] == [
+            (entry.id, reader) for entry, reader in joining.readers
+        ]
+
+    def _joinable(self, folded: Folded, picture: Picture) -> Readers:
+        """The readers of a pipeline that a new view may share: nothing has come to them, their tables are as now."""
+        program = folded.program
+        same = [
+            (entry, reader)
+            for entry, reader in self._readers()
+            if reader.state.program.name == program.name and reader.state.program.kernel == program.kernel
+        ]
+        newest = max((reader.state.start for _, reader in same), default=0)
+        found = [(entry, reader) for entry, reader in same if reader.state.start == newest]
+        if sorted(entry.stream_id for entry, _ in found) != sorted(id for id in program.feeds if id):
+            return []
+        return found if all(self._is_untouched(entry, reader, picture.state) for entry, reader in found) else []
+
+    def _is_untouched(self, entry: ReaderEntry, reader: PipelineReader, now: CatalogState) -> bool:
+        state, streams = reader.state, self._store.streams
+        if state.files or state.backfill is not None:
+            return False
+        if streams.has_news(entry.stream_id, state.start, streams.journal.last_scn):
+            return False
+        tables = [pair for static in state.statics.values() for pair in static.tables]
+        return all(now.versions.get(table) == version for table, version in tables)
+
+    # --- new pipelines ---------------------------------------------------------------------------
+
+    def _new(self, making: _Making, folded: Folded) -> list[tuple[Stream, State]]:
+        """A state for each stream of a pipeline; the first has what comes from tables alone."""
+        program, view = folded.program, making.view
+        by_id = {r.id: r for r in making.picture.state.relations.values() if isinstance(r, Stream)}
+        found: list[tuple[Stream, State]] = []
+        for stream in (by_id[id] for id in program.feeds if id):
+            if view.backfill and stream.history is None:
+                raise InvalidDefinition(
+                    f'stream "{stream.name}" keeps no history to begin with',
+                    hint="Create it WITH (retain = '7 days'), or leave backfill out.",
+                )
+            folder: Path = self._store.path / "views" / uuid4().hex
+            folder.mkdir(parents=True)
+            state = State(program, (view.id,), 0, str(folder), scn=making.picture.state.scn)
+            state.statics = self._statics(making, folded, state.folder)
+            if not found and 0 in program.feeds:
+                state.files = self._initial(making, state)
+            found.append((stream, state))
+        return found
+
+    def _statics(self, making: _Making, folded: Folded, folder: str) -> dict[str, StaticFiles]:
+        """What the pipeline takes from tables, computed once, as one SCN shows them."""
+        found, engine = {}, self._store.engine
+        for static in folded.statics:
+            choice, sources = prepare(self._store, making.picture, static.query, making.settings)
+            output = WriteParquet(folder, static.relation.columns)
+            piece = sources.piece(static.query.sql(choice.kernel), output)
+            [answer] = engine.run(choice.kernel, [piece], label="static input", cancellation=making.cancellation)
+            tables = [scan.relation for scan in static.query.scans if isinstance(scan.relation, Table)]
+            found[static.relation.name] = StaticFiles(
+                static.relation.columns,
+                tuple(kept_files(self._store, [answer], 0)),
+                tuple((table.id, making.picture.state.versions[table.id]) for table in tables),
+            )
+        return found
+
+    def _initial(self, making: _Making, state: State) -> list[KeptFile]:
+        """The rows of tables that are put together with those of a stream: they count once."""
+        feed = state.program.feeds[0]
+        inputs: dict[str, Input] = static_inputs(state, feed.statics)
+        piece = Piece(feed.sql, inputs, output=WriteParquet(state.folder, state.program.columns))
+        kernel, stop = state.program.kernel, making.cancellation
+        [answer] = self._store.engine.run(kernel, [piece], label="first rows", cancellation=stop)
+        return kept_files(self._store, [answer], 0)
+
+
+def fill(
+    store: Store, entry: ReaderEntry, reader: PipelineReader, upto: int, cancellation: Cancellation | None
+) -> None:
+    """What a stream had kept when a view began becomes partials, too."""
+    state, stream = reader.state, reader.stream
+    history = store.streams.reader_of(stream.id, HISTORY)
+    if history is not None:
+        store.streams.wait(history.id, upto, cancellation=cancellation)
+    feed = state.program.feeds[stream.id]
+    inputs, text = history_view(store, stream, feed.columns, upto, state.program.kernel)
+    piece = Piece(
+        feed.sql,
+        {**inputs, **static_inputs(state, feed.statics)},
+        ((feed.stream_scan, text),),
+        WriteParquet(state.folder, state.program.columns),
+    )
+    [answer] = store.engine.run(state.program.kernel, [piece], label="backfill", cancellation=cancellation)
+    files = kept_files(store, [answer], upto)
+
+    def filled() -> str:
+        state.files, state.backfill = [*files, *state.files], None
+        return state.written()
+
+    store.streams.rewrite(entry.id, filled)
