@@ -158,6 +158,30 @@ def test_a_view_made_while_a_stream_is_fed_sees_the_inserts_after_one_commit(fed
         assert {step for step, scn in scns.items() if scn > created[name]} <= {step for step, _ in seen}
 
 
+def test_a_view_over_two_streams_begins_with_both_at_one_commit(db: Any) -> None:
+    db.sql("CREATE STREAM one (n int); CREATE STREAM other (n int)")
+    done = threading.Event()
+    counted = "(SELECT count(*) AS n FROM one) AS a, (SELECT count(*) AS n FROM other) AS b"
+
+    def feed() -> None:
+        with db.session() as session:
+            while not done.is_set():
+                session.sql("BEGIN; INSERT INTO one VALUES (1); INSERT INTO other VALUES (1); COMMIT")
+
+    def make() -> None:
+        try:
+            for number in range(6):
+                db.sql(
+                    f"CREATE VIEW pair_{number} AS SELECT a.n AS one, b.n AS other FROM {counted} WHERE a.n >= {-number}"
+                )
+        finally:
+            done.set()
+
+    in_threads([feed, feed, make])
+    pairs = [db.sql(f"SELECT one, other FROM pair_{number}").fetchone() for number in range(6)]
+    assert all(one == other for one, other in pairs), f"half of a transaction: {pairs}"
+
+
 def test_a_result_names_the_commit_that_it_is_of(fed: Any) -> None:
     inserted = insert_step(fed, 1)
     result = fed.sql("SELECT * FROM total")

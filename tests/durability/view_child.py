@@ -29,7 +29,7 @@ VIEWS = {
     "total": "SELECT count(*) AS rows, coalesce(sum(n), 0) AS n FROM fed",
     "twins": "SELECT step, count(*) AS rows FROM twin GROUP BY step",
     "parities": "SELECT p.name, count(*) AS rows FROM fed f JOIN parity p ON p.bit = f.n % 2 GROUP BY p.name",
-    "both": "SELECT f.step, f.rows, t.rows AS twins FROM by_step f LEFT JOIN twins t ON t.step = f.step",
+    "joined": "SELECT f.step, f.rows, t.rows AS twins FROM by_step f LEFT JOIN twins t ON t.step = f.step",
 }
 
 
