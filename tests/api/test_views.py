@@ -172,13 +172,13 @@ def test_a_view_over_two_streams_begins_with_both_at_one_commit(db: Any) -> None
         try:
             for number in range(6):
                 db.sql(
-                    f"CREATE VIEW pair_{number} AS SELECT a.n AS one, b.n AS other FROM {counted} WHERE a.n >= {-number}"
+                    f"CREATE VIEW pair_{number} AS SELECT a.n AS x, b.n AS y FROM {counted} WHERE a.n > {-number - 1}"
                 )
         finally:
             done.set()
 
     in_threads([feed, feed, make])
-    pairs = [db.sql(f"SELECT one, other FROM pair_{number}").fetchone() for number in range(6)]
+    pairs = [db.sql(f"SELECT x, y FROM pair_{number}").fetchone() for number in range(6)]
     assert all(one == other for one, other in pairs), f"half of a transaction: {pairs}"
 
 

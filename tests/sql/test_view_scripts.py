@@ -20,26 +20,30 @@ FOLDER = Path(__file__).parent
 JUDGED = sorted(FOLDER.glob("views/*.test"))
 OURS = sorted(FOLDER.glob("views_ours/*.test"))
 STREAMS = sorted(path for path in FOLDER.glob("midstream/*.test") if "CREATE STREAM" in path.read_text())
-CUTS = {"one_row": (1, False), "seven_rows": (7, False), "all_rows": (10**9, False), "restarts": (2, True)}
+ALL = 10**9
+CUTS = {"one_row": (1, False), "seven_rows": (7, False), "all_rows": (ALL, False), "restarts": (2, True)}
+KERNELS = {"one_row": "duckdb", "seven_rows": "duckdb", "all_rows": "spark", "restarts": "duckdb"}
+"""Which kernel each cut runs on; the long tests have the others, too."""
+OTHERS = {"one_row": "spark", "seven_rows": "spark", "all_rows": "duckdb", "restarts": "spark"}
 
 
-@pytest.mark.parametrize("cut", CUTS.values(), ids=CUTS.keys())
+@pytest.mark.parametrize("cut", CUTS)
 @pytest.mark.parametrize("path", JUDGED + OURS, ids=name_of)
-def test_the_cut_of_the_rows_changes_no_answer(
-    path: Path, cut: tuple[int, bool], database: Any, tmp_path: Path
-) -> None:
-    run_cut(path, CutSessions(tmp_path / "cut.db", "duckdb", cut[0], restart=cut[1]), tmp_path)
+def test_the_cut_of_the_rows_changes_no_answer(path: Path, cut: str, database: Any, tmp_path: Path) -> None:
+    run_cut(path, cut, KERNELS[cut], tmp_path)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("cut", CUTS)
+@pytest.mark.parametrize("path", JUDGED + OURS, ids=name_of)
+def test_neither_does_the_kernel(path: Path, cut: str, database: Any, tmp_path: Path) -> None:
+    run_cut(path, cut, OTHERS[cut], tmp_path)
 
 
 @pytest.mark.parametrize("rows", [1, 7])
 @pytest.mark.parametrize("path", STREAMS, ids=name_of)
 def test_the_cut_changes_no_stream(path: Path, rows: int, database: Any, tmp_path: Path) -> None:
-    run_cut(path, CutSessions(tmp_path / "cut.db", "duckdb", rows), tmp_path)
-
-
-@pytest.mark.parametrize("path", JUDGED + OURS, ids=name_of)
-def test_the_kernel_changes_no_answer(path: Path, database: Any, tmp_path: Path) -> None:
-    run_cut(path, CutSessions(tmp_path / "cut.db", "spark", 7), tmp_path)
+    run_in(CutSessions(tmp_path / "cut.db", "duckdb", rows), path, tmp_path)
 
 
 @pytest.mark.parametrize("path", JUDGED, ids=name_of)
@@ -50,7 +54,12 @@ def test_postgresql_gives_the_same_answers_over_all_rows(path: Path, postgres: A
     run_script(path, Runner(run, str(tmp_path), exact=False))
 
 
-def run_cut(path: Path, sessions: CutSessions, tmp_path: Path) -> None:
+def run_cut(path: Path, cut: str, kernel: str, tmp_path: Path) -> None:
+    rows, restart = CUTS[cut]
+    run_in(CutSessions(tmp_path / "cut.db", kernel, rows, restart=restart), path, tmp_path)
+
+
+def run_in(sessions: CutSessions, path: Path, tmp_path: Path) -> None:
     try:
         run_script(path, CutRunner(sessions, str(tmp_path)))
     finally:
