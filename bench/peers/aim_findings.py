@@ -75,7 +75,8 @@ def reads(ours: Found) -> Iterator[Finding]:
 def loads(ours: Found) -> Iterator[Finding]:
     for load in ours.get("under_load", []):
         what = f"{load['rate']:,} events/s"
-        note = f"median {load['p50_seconds'] * 1000:,.0f} ms, {load['reads']:,} reads, six readers"
+        reads = f"{load['fresh_reads']:,} fresh of {load['reads']:,} reads by six readers"
+        note = f"median {load['p50_seconds'] * 1000:,.0f} ms; {reads}"
         yield Finding(f"{what}: 95 % of fresh reads", [load["p95_seconds"]], [1.5], 1.0, "1.5 s", note=note)
         planned = load["inserted"] / load["rate"]
         note = f"{load['behind_seconds']:.2f} s late at the end"

@@ -45,6 +45,7 @@ def run_system(
             peak = watch.end()
             _end_group(child)
     if child.returncode != 0 or not found.exists():
+        print("\n".join(log.read_text(errors="replace").splitlines()[-40:]), file=sys.stderr, flush=True)
         raise LeftOut(f"failed: {_last_lines(log)}")
     return json.loads(found.read_text()) | {"peak_mb": peak}
 
