@@ -78,7 +78,7 @@ def loads(ours: Found) -> Iterator[Finding]:
         reads = f"{load['fresh_reads']:,} fresh of {load['reads']:,} reads by six readers"
         note = f"median {load['p50_seconds'] * 1000:,.0f} ms; {reads}"
         yield Finding(f"{what}: 95 % of fresh reads", [load["p95_seconds"]], [1.5], 1.0, "1.5 s", note=note)
-        planned = load["inserted"] / load["rate"]
+        planned = load["seconds"] - load["behind_seconds"]
         note = f"{load['behind_seconds']:.2f} s late at the end"
         yield Finding(f"{what}: inserts keep up", [load["seconds"]], [planned], 1.05, "the plan", note=note)
         memory = [load["memory_after_mb"]], [load["memory_before_mb"]]

@@ -33,6 +33,7 @@ def under_load(db: Any, workload: Workload, rate: int, for_seconds: float) -> tu
     load, feed = Load(db, threading.Event()), Feed(workload.bulk[0])
     readers = [threading.Thread(target=load.read_on, args=(view,)) for view in QUERIES]
     watch = threading.Thread(target=load.watch_memory)
+    load.insert(feed, rate)  # so that every reader's first read has something new to find
     for thread in (*readers, watch):
         thread.start()
     try:
@@ -80,13 +81,16 @@ class Load:
 
     def insert_on(self, feed: Feed, rate: int, for_seconds: float) -> tuple[float, float]:
         """How late the last insert was acknowledged, and how long all of them took."""
-        each, start = rate // INSERTS_PER_SECOND, time.perf_counter()
+        start = time.perf_counter()
         for number in range(1, int(for_seconds * INSERTS_PER_SECOND) + 1):
             due = start + number / INSERTS_PER_SECOND
             time.sleep(max(0.0, due - time.perf_counter()))
-            self.db.insert("events", feed.next(each))
-            self.acknowledged += each
+            self.insert(feed, rate)
         return time.perf_counter() - due, time.perf_counter() - start
+
+    def insert(self, feed: Feed, rate: int) -> None:
+        self.db.insert("events", feed.next(rate // INSERTS_PER_SECOND))
+        self.acknowledged = feed.given
 
     def read_on(self, view: str) -> None:
         seen = 0
@@ -98,7 +102,8 @@ class Load:
                     tenths = int((time.perf_counter() - start) * 10_000)
                     with self.counting:
                         self.reads += 1
-                        self.latencies[tenths] += before > seen
+                        if before > seen:
+                            self.latencies[tenths] += 1
                     seen = before
         except Exception as error:  # handed to the thread that waits for this one
             self.errors.append(error)
