@@ -260,7 +260,7 @@ def play(db: midstream.Database, story: Story, factory: Factory, seconds: float,
         end()
     read(db, story)
     check(db, factory)
-    story.tell("The streams have stopped. The views say what the factory has counted.")
+    story.tell("The streams stop. The views say what the factory has counted.")
     show(story)
 
 
