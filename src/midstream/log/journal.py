@@ -145,6 +145,8 @@ class Journal:
         self._accepted = accepted
         self._clock = clock
         self._turn = threading.RLock()
+        self._alone = 0
+        """How often somebody has asked to be alone, who has the turn."""
         self._queue: deque[Waiting] = deque()
         self._standing: dict[int, Standing] = {}
         self._wanted: set[int] = set()
@@ -205,6 +207,8 @@ class Journal:
 
     def _flush(self) -> None:
         """Writes the whole queue as one frame."""
+        if self._alone:
+            return
         taken = [self._queue.popleft() for _ in range(len(self._queue))]
         if not taken:
             return
@@ -470,10 +474,15 @@ class Journal:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Everything before is on the disk and nobody appends: to register a reader, say."""
+        """Everything before is on the disk and nobody appends: to register a reader, say. Whatever is done inside, no
+        SCN passes."""
         with self._turn:
             self._flush()
-            yield
+            self._alone += 1
+            try:
+                yield
+            finally:
+                self._alone -= 1
 
     def want(self, stream_id: int, wanted: bool) -> None:
         """Whether anybody reads a stream: the rows of others are not kept."""

@@ -23,6 +23,14 @@ Parts = tuple[list[KeptFile], list[KeptFile]]
 
 
 @dataclass(frozen=True)
+class Inputs:
+    """What a view has kept up to an SCN: its programs, and the files of each."""
+
+    programs: Mapping[str, Program]
+    files: Mapping[str, Sequence[KeptFile]]
+
+
+@dataclass(frozen=True)
 class Refresh:
     """A view whose result is to be computed: what runs, and what it will then be the result of."""
 
@@ -33,6 +41,8 @@ class Refresh:
     words: Mapping[str, str]
     upper: BoundQuery
     sources: Sources
+    kept: Inputs
+    """The files that it reads, which stay as long as they are held."""
 
     def result(self, answer: Answer, seconds: float) -> Result:
         state = self.picture.state
@@ -46,14 +56,6 @@ class Refresh:
             seconds,
             self.sources.rows,
         )
-
-
-@dataclass(frozen=True)
-class Inputs:
-    """What a view has kept up to an SCN: its programs, and the files of each."""
-
-    programs: Mapping[str, Program]
-    files: Mapping[str, Sequence[KeptFile]]
 
 
 def plan_refresh(
@@ -81,7 +83,7 @@ def plan_refresh(
     os.makedirs(folder, exist_ok=True)
     columns = tuple((f"c{number}", output.type) for number, output in enumerate(upper.outputs))
     piece = sources.piece(upper.sql(choice.kernel), WriteParquet(folder, columns, compressed=False))
-    return Refresh(view, choice.kernel, piece, picture, words, upper, sources)
+    return Refresh(view, choice.kernel, piece, picture, words, upper, sources, kept)
 
 
 def _sources(

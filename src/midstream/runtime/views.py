@@ -344,7 +344,7 @@ class Views:
         cancellation: Cancellation | None,
     ) -> Refresh:
         readers = self.readers_of(view.id)
-        if not readers:
+        if not readers and self.plan(view, state).pipelines:
             raise TransactionConflict(
                 f'view "{view.name}" was dropped or replaced by a concurrent transaction', hint="Run the query again."
             )

@@ -78,7 +78,7 @@ def test_rows_that_nobody_reads_are_counted_by_a_turn_too(log: Log) -> None:
 
 
 def test_what_was_appended_before_a_turn_is_on_the_disk(log: Log) -> None:
-    with log.journal.alone():
+    with log.journal._turn:
         thread = threading.Thread(target=log.insert, args=(1,))
         thread.start()
         while not log.journal._queue:
@@ -153,3 +153,16 @@ def test_positions_of_a_commit_that_failed_are_given_again_and_read_once(log: Lo
     assert log.kept() == [Kept(7, 3, 0, 3)]
     log.power_cut(seed=0)
     assert log.kept() == [Kept(7, 3, 0, 3)]
+
+
+def test_no_scn_passes_while_somebody_is_alone(log: Log) -> None:
+    with log.journal.alone():
+        thread = threading.Thread(target=log.insert, args=(1,))
+        thread.start()
+        while not log.journal._queue:
+            thread.join(0.01)
+        with log.journal.alone():
+            log.journal.rotate()
+            assert log.journal.last_scn == 0
+    thread.join(timeout=30)
+    assert log.journal.last_scn == 1
