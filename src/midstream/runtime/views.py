@@ -16,7 +16,7 @@ from contextlib import ExitStack
 from datetime import datetime, timezone
 from typing import cast
 
-from midstream.errors import Cancelled, Error, TransactionConflict
+from midstream.errors import Cancelled, Error, TransactionConflict, UndefinedName
 from midstream.maintenance.engine import Answer, Cancellation, FileColumn, Files
 from midstream.plan import BindContext
 from midstream.plan.cut import ViewPlan, cut_view
@@ -345,12 +345,13 @@ class Views:
     ) -> Refresh:
         readers = self.readers_of(view.id)
         if not readers and self.plan(view, state).pipelines:
-            raise TransactionConflict(
-                f'view "{view.name}" was dropped or replaced by a concurrent transaction', hint="Run the query again."
-            )
-        self.fill(view.id, cancellation)
-        for entry, _ in readers:
-            self._store.streams.wait(entry.id, state.scn, cancellation=cancellation)
+            raise _gone(view)
+        try:
+            self.fill(view.id, cancellation)
+            for entry, _ in readers:
+                self._store.streams.wait(entry.id, state.scn, cancellation=cancellation)
+        except UndefinedName:
+            raise _gone(view) from None
         files: dict[str, list[KeptFile]] = {}
         for _, reader in readers:
             files.setdefault(reader.state.program.name, []).extend(reader.state.upto(state.scn))
@@ -384,3 +385,9 @@ class Views:
             rows=result.rows,
             bytes=sum(file.bytes for file in result.files),
         )
+
+
+def _gone(view: ContinuousView) -> TransactionConflict:
+    return TransactionConflict(
+        f'view "{view.name}" was dropped or replaced by a concurrent transaction', hint="Run the query again."
+    )
