@@ -25,7 +25,6 @@ from view_child import ROWS, VIEWS
 
 import midstream
 
-pytestmark = pytest.mark.xfail(strict=False, reason="continuous views are not available yet")
 CHILD = Path(__file__).with_name("view_child.py")
 VIEWS_KEPT = 4
 """So many of the children's views go on in the next round."""

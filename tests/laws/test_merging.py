@@ -16,7 +16,6 @@ from answers import same_value
 
 import midstream
 
-pytestmark = pytest.mark.xfail(strict=False, reason="continuous views are not available yet")
 COPIES = 4
 SHARED = """count(*); count(i); count(DISTINCT t); sum(n); sum(d); sum(i); sum(DISTINCT i); sum(i) FILTER (WHERE o)
 avg(d); avg(DISTINCT d); min(i); max(t); min(at); max(d); bool_and(o); bool_or(o); every(i > 0)

@@ -15,7 +15,6 @@ from cutting import CREATE_STREAM, CutRunner, CutSessions, pieces
 from script import Runner
 from test_scripts import name_of, run_script
 
-pytestmark = pytest.mark.xfail(strict=False, reason="continuous views are not available yet")
 FOLDER = Path(__file__).parent
 JUDGED = sorted(FOLDER.glob("views/*.test"))
 OURS = sorted(FOLDER.glob("views_ours/*.test"))
