@@ -8,7 +8,7 @@ PYTEST ?= pytest
 help: ## What there is to make
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
-demo: ## The factory, told step by step (under a minute)
+demo: ## A factory, live: streams, a view over them, and what changes it (half a minute)
 	@scripts/setup run python examples/factory.py
 
 test: ## All tests but the long ones

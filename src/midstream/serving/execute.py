@@ -166,6 +166,12 @@ def _seen(session: Session, transaction: Transaction, bound: BoundQuery, cancell
     views = [scan.relation for scan in bound.scans if isinstance(scan.relation, ContinuousView)]
     if not views:
         return transaction
+    new = next((view for view in views if view.id in transaction.defined), None)
+    if new is not None:
+        raise Unsupported(
+            f'view "{new.name}" can be read after COMMIT',
+            detail="A continuous view begins with the commit that creates it.",
+        )
     moment = session.store.views.moment(views, session.settings, cancellation)
     return Moment(transaction.state, moment.results, transaction.changes) if session.in_transaction else moment
 
@@ -376,6 +382,7 @@ def alter(session: Session, statement: AlterTable, context: BindContext) -> Resu
 
 def set_setting(session: Session, name: str, value: object | None) -> Result:
     scn = session.store.catalog.state.scn
+    is_reset = value is None
     if value is None:
         setting = SETTINGS.get(name)
         value = setting.default if setting else None
@@ -383,4 +390,4 @@ def set_setting(session: Session, name: str, value: object | None) -> Result:
     if SETTINGS[name].of_database:
         session.store.catalog.keep_setting(name, str(read))
     session.settings[name] = read
-    return Result(status="SET", scn=scn)
+    return Result(status="RESET" if is_reset else "SET", scn=scn)

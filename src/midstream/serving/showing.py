@@ -119,7 +119,8 @@ def _views(session: Session, state: CatalogState) -> Result:
             continue
         behind, size, seconds, count, age, held = facts_of(session, view)
         ages = None if age is None else round(age, 1)
-        rows.append((*plain, view.query, held, behind, ages, size, count, round(seconds * 1000, 1)))
+        spent = None if seconds is None else round(seconds * 1000, 1)
+        rows.append((*plain, view.query, held, behind, ages, size, count, spent))
     return Result.of_rows(columns, rows, status="SHOW", scn=state.scn)
 
 
@@ -161,7 +162,7 @@ def _stream_facts(session: Session) -> Iterator[Row]:
 def _view_facts(session: Session, state: CatalogState) -> Iterator[Row]:
     for view in sorted((r for r in state.relations.values() if isinstance(r, ContinuousView)), key=lambda v: v.name):
         behind, size, seconds, count, age, held = facts_of(session, view)
-        made = f"{held:,} rows, {age or 0:,.1f} s old, made in {seconds * 1000:,.0f} ms"
+        made = f"{held or 0:,} rows, {age or 0:,.1f} s old, made in {(seconds or 0) * 1000:,.0f} ms"
         newest = "none yet" if age is None else made
         yield (
             f"view {view.name}",

@@ -150,7 +150,7 @@ def frozen_tables(session: Session, view: ContinuousView) -> list[str]:
     return [f'table "{name}" is read as of SCN {scn}, when the view was created' for name, scn in found.items()]
 
 
-def facts_of(session: Session, view: ContinuousView) -> tuple[int, int, float, int, float | None, int]:
+def facts_of(session: Session, view: ContinuousView) -> tuple[int, int, float | None, int, float | None, int | None]:
     """For SHOW VIEWS: rows behind, state's bytes, seconds of the last refresh, refreshes, age of the result, rows."""
     views, streams = session.store.views, session.store.streams
     readers = views.readers_of(view.id)
@@ -158,5 +158,6 @@ def facts_of(session: Session, view: ContinuousView) -> tuple[int, int, float, i
     size = sum(reader.state.bytes for _, reader in readers)
     result: Result | None = views.last(view.id)
     count, _ = views.refreshes.get(view.id, (0, 0.0))
-    age = None if result is None else time.monotonic() - result.at
-    return behind, size, 0.0 if result is None else result.seconds, count, age, 0 if result is None else result.rows
+    if result is None:
+        return behind, size, None, count, None, None
+    return behind, size, result.seconds, count, time.monotonic() - result.at, result.rows

@@ -15,6 +15,7 @@ from midstream.plan.cut.build import (
 )
 from midstream.plan.cut.rewriting import STATE_ALIAS, unconverted
 from midstream.plan.moments import has_moment
+from midstream.plan.typing.nodes import Call
 
 _MONOTONE: tuple[str, ...] = (
     "-(timestamptz, interval)",
@@ -28,9 +29,9 @@ _MIRRORED = {EQUAL: EQUAL, GREATER: LESS, AT_LEAST: AT_MOST, LESS: GREATER, AT_M
 
 def dead_of(node: Node) -> Node | None:
     """For `key = moment`, `key > moment` and `key >= moment`: that the key is before the moment."""
-    signature = str(node.this)
-    if signature not in _MIRRORED or len(node.expressions) != 2:
+    if not isinstance(node, Call) or str(node.this) not in _MIRRORED or len(node.expressions) != 2:
         return None
+    signature = str(node.this)
     key, moment = node.expressions
     if has_moment(key):
         key, moment, signature = moment, key, _MIRRORED[signature]
@@ -51,13 +52,17 @@ def _is_moving_on(node: Node) -> bool:
     node = unconverted(node)
     if isinstance(node, exp.Literal):
         return has_moment(node)
-    is_shifted = str(node.this) in _MONOTONE and not any(has_moment(part) for part in node.expressions[1:])
+    is_shifted = (
+        isinstance(node, Call)
+        and str(node.this) in _MONOTONE
+        and not any(has_moment(part) for part in node.expressions[1:])
+    )
     return is_shifted and _is_moving_on(node.expressions[0])
 
 
 def fixed_key(node: Node) -> str | None:
     """The hidden key that a late condition gives one value: key = moment."""
-    if str(node.this) != EQUAL or len(node.expressions) != 2:
+    if not isinstance(node, Call) or str(node.this) != EQUAL:
         return None
     for key, other in (node.expressions, reversed(node.expressions)):
         if isinstance(key, exp.Column) and key.table == STATE_ALIAS and other.find(exp.Column) is None:
