@@ -42,6 +42,9 @@ class KeptAggregate:
     """The answer, from partials of a source with this alias: an expression over merges."""
 
 
+Maker = Callable[[AggregateCall, "Node | None"], "KeptAggregate | None"]
+
+
 def name_of_call(node: AggregateCall) -> str:
     return FUNCTIONS[node.this].name
 
@@ -122,22 +125,15 @@ def _avg(node: AggregateCall, where: Node | None) -> KeptAggregate:
     return KeptAggregate((total_column, count), finish)
 
 
-def _spread(node: AggregateCall, where: Node | None) -> KeptAggregate:
-    column = _column(
-        aggregate("moments of(double precision)", node.expressions, VECTOR, where=where),
-        "merge moments(double precision[])",
-    )
-    signature = f"finish {name_of_call(node)}(double precision[])"
-    return KeptAggregate((column,), lambda alias: call(signature, column.merge(alias)))
+def _of_moments(first: str, merge: str) -> Maker:
+    """Statistics that a vector of moments has the answer to."""
 
+    def make(node: AggregateCall, where: Node | None) -> KeptAggregate:
+        column = _column(aggregate(first, node.expressions, VECTOR, where=where), merge)
+        signature = f"finish {name_of_call(node)}(double precision[])"
+        return KeptAggregate((column,), lambda alias: call(signature, column.merge(alias)))
 
-def _joint(node: AggregateCall, where: Node | None) -> KeptAggregate:
-    column = _column(
-        aggregate("joint moments of(double precision, double precision)", node.expressions, VECTOR, where=where),
-        "merge joint moments(double precision[])",
-    )
-    signature = f"finish {name_of_call(node)}(double precision[])"
-    return KeptAggregate((column,), lambda alias: call(signature, column.merge(alias)))
+    return make
 
 
 def _by_key(node: AggregateCall, where: Node | None) -> KeptAggregate:
@@ -207,7 +203,9 @@ def _reordered(part: exp.Expression, column: Node) -> exp.Ordered:
     return exp.Ordered(this=column.copy(), desc=part.args.get("desc"), nulls_first=part.args.get("nulls_first"))
 
 
-_MAKERS: dict[str, Callable[[AggregateCall, Node | None], KeptAggregate | None]] = {
+_SPREAD = _of_moments("moments of(double precision)", "merge moments(double precision[])")
+_JOINT = _of_moments("joint moments of(double precision, double precision)", "merge joint moments(double precision[])")
+_MAKERS: dict[str, Maker] = {
     "count": _count,
     "sum": _sum,
     "avg": _avg,
@@ -216,8 +214,8 @@ _MAKERS: dict[str, Callable[[AggregateCall, Node | None], KeptAggregate | None]]
     "max_by": _by_key,
     "first": _by_order,
     "last": _by_order,
-    **dict.fromkeys(ONE_VALUE, _spread),
-    **dict.fromkeys(TWO_VALUES, _joint),
+    **dict.fromkeys(ONE_VALUE, _SPREAD),
+    **dict.fromkeys(TWO_VALUES, _JOINT),
 }
 
 
