@@ -67,7 +67,7 @@ class Told(Ledger):
 
 
 def test_nothing_a_stream_acknowledged_is_lost_when_the_process_is_killed(database: Any, tmp_path: Path) -> None:
-    kill_rounds(tmp_path / "killed.db", rounds=5, seed=11, longest=8.0)
+    kill_rounds(tmp_path / "killed.db", rounds=3, seed=11, longest=8.0)
 
 
 @pytest.mark.long

@@ -134,8 +134,14 @@ class _Running:
     answer: Future[Any]
 
     def stop(self, give_up_at: float | None = None) -> None:
-        """Cancels until the lane is free again: a job that Spark has not yet seen cannot be cancelled once."""
+        """Cancels until the lane is free again: a job that Spark has not yet seen cannot be cancelled once. Where Spark
+        does not answer, a thread of its own waits for it, not the caller."""
         give_up_at = give_up_at or time.monotonic() + _PATIENCE_SECONDS
+        asking = threading.Thread(target=self._cancel, args=(give_up_at,), name="midstream-cancel", daemon=True)
+        asking.start()
+        asking.join(max(give_up_at - time.monotonic(), 0.1))
+
+    def _cancel(self, give_up_at: float) -> None:
         while not self.answer.done() and time.monotonic() < give_up_at:
             # A Spark that is gone has no job to cancel.
             with contextlib.suppress(Exception):
