@@ -47,6 +47,7 @@ def test_a_view_answers_what_its_query_answers(seed: int, play: Callable[..., No
     play(seed, "duckdb", (VIEWS_AT_FIRST, VIEWS_LATER), ACTS)
 
 
+@pytest.mark.long
 def test_a_view_answers_the_same_on_the_spark_kernel(play: Callable[..., None]) -> None:
     play(2, "spark", (2, 1), 3)
 
