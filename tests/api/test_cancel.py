@@ -80,6 +80,7 @@ with midstream.connect(sys.argv[1]) as db:
 """
 
 
+@pytest.mark.long
 def test_closing_ends_a_spark_that_hangs(tmp_path: Path) -> None:
     environment = os.environ | {"PYTHONPATH": SOURCE, "PYSPARK_PYTHON": sys.executable}
     arguments = [sys.executable, "-c", HANGING, str(tmp_path / "x.db")]

@@ -32,6 +32,7 @@ def run(program: str, *arguments: str, cache: Path) -> str:
     return done.stdout
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="what a process maps is seen in /proc")
 def test_prepare_makes_an_archive_that_the_next_start_maps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert ".jsa" not in run(OPEN, cache=tmp_path / "none").replace("classes.jsa", "").replace(
