@@ -1,7 +1,7 @@
 """What the database asks of an engine: run named pieces of SQL over named files as one job.
 
 A `Piece` is one SQL text in one kernel's dialect, over inputs that have names in that text. An engine
-runs the pieces of one `run` call as one job, a task for each piece, and answers in their order. A task
+runs the pieces of one `run` call as one job, short ones several to a task, and answers in their order. A task
 that dies is run again without a second effect: what it writes is named by attempt, and only the files
 in the answer count.
 

@@ -6,6 +6,7 @@ Nothing depends on it but speed: the upper query of a view merges whatever files
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timezone
@@ -21,6 +22,8 @@ from midstream.runtime.store import Store
 
 MANY_ROWS = 1_000_000
 """A merge of more is shared among tasks, by the hash of the keys."""
+PATIENCE = 1.0
+"""So many seconds a merge lets those go first who wait for an answer."""
 
 
 class Merger:
@@ -54,14 +57,21 @@ class Merger:
 
     def _merge_all(self, reader: PipelineReader) -> None:
         try:
+            self._stand_back()
             while not self._cancellation.requested and self._merge(reader):
-                pass
+                self._stand_back()
         except Error:
             # It is tried again when the next file comes; nothing depends on it but speed.
             pass
         finally:
             with self._lock:
                 self._merging.discard(reader.id)
+
+    def _stand_back(self) -> None:
+        """A reader who waits has the cores first, for a while."""
+        end = time.monotonic() + PATIENCE
+        while self._store.streams.cuts and time.monotonic() < end and not self._cancellation.raised.wait(0.02):
+            pass
 
     def _merge(self, reader: PipelineReader) -> bool:
         """Many files of one level become one of the next; whether there were many."""

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 
 from midstream.errors import Closed, Error, InternalError
 from midstream.kernels import Kernel
-from midstream.maintenance.engine import Answer, Cancellation, Piece, Progress
+from midstream.maintenance.engine import Answer, Cancellation, Files, Piece, Progress
 from midstream.plan.render import DUCKDB_SETTINGS
 from midstream.spark.duckdb_connection import Limits, forget
 from midstream.spark.errors import from_spark
@@ -43,6 +43,8 @@ _LOOK_UP_MEMORY = 512 << 20
 """What the driver may use for its own questions; more spills to the disk."""
 _LARGEST_PROPERTY = 32_000
 """Bytes of work that travel as a property of the job; more goes through a file."""
+_SHORT = 128 << 20
+"""A piece that reads no more bytes takes a second at most."""
 
 
 class SparkEngine:
@@ -183,7 +185,7 @@ class SparkEngine:
         work = Work(
             name,
             str(self._work),
-            tuple(pickle.dumps(piece, protocol=5) for piece in pieces),
+            _tasks(pieces, self.cores),
             self._limits(self.cores if len(pieces) == 1 else 1, self._resources.kernel_memory(len(pieces))),
         )
         job = Job(label, name, on_cancel=stop.touch)
@@ -209,7 +211,7 @@ class SparkEngine:
 
 def _replies(lane: Lane, work: Work) -> list[Reply]:
     """The job itself: a kept DataFrame, whose tasks find their work in a property of the job."""
-    tasks = len(work.pieces)
+    tasks = len(work.tasks)
     if tasks not in lane.frames:
         lane.frames[tasks] = _frame_of_tasks(lane.spark, tasks)
     context = lane.spark.sparkContext
@@ -218,8 +220,27 @@ def _replies(lane: Lane, work: Work) -> list[Reply]:
         rows = lane.frames[tasks].toArrow()
     finally:
         context.setLocalProperty(PROPERTY, "")
-    replies = {task: pickle.loads(packed) for task, packed in zip(*rows.to_pydict().values(), strict=True)}
-    return [replies[task] for task in range(tasks)]
+    replies: dict[int, Reply] = {}
+    for packed in rows.column("result").to_pylist():
+        replies.update(pickle.loads(packed))
+    return [replies[number] for number in sorted(replies)]
+
+
+def _tasks(pieces: Sequence[Piece], cores: int) -> tuple[tuple[tuple[int, bytes], ...], ...]:
+    """A task for each piece; where all are short, one for each core: a task more costs more than it spares, and what
+    a worker keeps in memory of one piece's inputs is there for the next."""
+    packed = [(number, pickle.dumps(piece, protocol=5)) for number, piece in enumerate(pieces)]
+    if len(pieces) <= cores or any(_bytes_read(piece) > _SHORT for piece in pieces):
+        return tuple((one,) for one in packed)
+    packed.sort(key=lambda one: -_bytes_read(pieces[one[0]]))
+    turns = [*range(cores), *reversed(range(cores))]
+    return tuple(
+        tuple(one for place, one in enumerate(packed) if turns[place % len(turns)] == core) for core in range(cores)
+    )
+
+
+def _bytes_read(piece: Piece) -> int:
+    return sum(given.bytes if isinstance(given, Files) else given.table.nbytes for given in piece.inputs.values())
 
 
 def _frame_of_tasks(spark: SparkSession, tasks: int) -> DataFrame:

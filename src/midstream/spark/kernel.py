@@ -1,8 +1,9 @@
 """The DuckDB kernel: what runs inside a Spark task.
 
 Spark hands a task its number and, as a property of the job, where the work is; the task answers with one
-row. What goes wrong in the SQL comes back as data, so that Spark does not try it again; only a lost process
-is tried again, and then under a new attempt number, which is part of the name of every file it writes.
+row, for however many pieces it ran. What goes wrong in the SQL comes back as data, so that Spark does not try
+it again; only a lost process is tried again, and then under a new attempt number, which is part of the name of
+every file it writes.
 
     frame.select(arrow_udf(run_tasks, "binary")("id"))
 """
@@ -63,7 +64,8 @@ class Work:
     job: str
     folder: str
     """A folder that the driver and all workers see, for results and spilled data."""
-    pieces: tuple[bytes, ...]
+    tasks: tuple[tuple[tuple[int, bytes], ...], ...]
+    """What each task does, one after the other: pieces and their numbers."""
     limits: Limits
 
     def pack(self) -> bytes:
@@ -99,7 +101,7 @@ class Reply:
 
 
 def run_tasks(numbers: Iterator[pa.Array]) -> Iterator[pa.Array]:
-    """The Arrow function of the job: one number in for each task, one packed reply out."""
+    """The Arrow function of the job: one number in for each task, its packed replies out."""
     from pyspark import TaskContext
 
     context = TaskContext.get()
@@ -107,11 +109,12 @@ def run_tasks(numbers: Iterator[pa.Array]) -> Iterator[pa.Array]:
         raise InternalError("the DuckDB kernel runs only inside a Spark task")
     work = read_work(context.getLocalProperty(PROPERTY))
     for some in numbers:
-        replies = []
-        for task in some.to_pylist():
-            piece: Piece = pickle.loads(work.pieces[task])
-            replies.append(pickle.dumps(run_piece(work, piece, task, context.attemptNumber()), protocol=5))
-        yield pa.array(replies, pa.binary())
+        replies = [_replies(work, task, context.attemptNumber()) for task in some.to_pylist()]
+        yield pa.array([pickle.dumps(reply, protocol=5) for reply in replies], pa.binary())
+
+
+def _replies(work: Work, task: int, attempt: int) -> list[tuple[int, Reply]]:
+    return [(number, run_piece(work, pickle.loads(piece), number, attempt)) for number, piece in work.tasks[task]]
 
 
 def read_work(text: str | None) -> Work:
@@ -123,14 +126,14 @@ def read_work(text: str | None) -> Work:
     return work
 
 
-def run_piece(work: Work, piece: Piece, task: int, attempt: int) -> Reply:
+def run_piece(work: Work, piece: Piece, number: int, attempt: int) -> Reply:
     """One attempt at one piece: its answer, or what was wrong with it."""
     try:
         connection = duckdb_connection.connect(work.limits, work.folder)
         try:
             with _interrupted_by(work.cancel_file, connection):
                 kept = duckdb_connection.kept_inputs(work.limits, work.folder)
-                name = f"{work.job}-{task}-{attempt}"
+                name = f"{work.job}-{number}-{attempt}"
                 return _Run(connection, piece, Path(work.folder), name, attempt, kept).reply()
         finally:
             connection.close()
