@@ -23,8 +23,6 @@ ALL = 10**9
 CUTS = {"one_row": (1, False), "seven_rows": (7, False), "all_rows": (ALL, False), "restarts": (2, True)}
 SHORT = ("views/exists_over_a_stream",)
 """Scripts that run on both kernels; the long tests run all on Spark, which takes its time."""
-SPARK_FAILS = {"views/aggregates": "the Spark kernel casts a statistic that is NULL to numeric with an error"}
-
 
 SOME = [(path, list(CUTS)[number % len(CUTS)]) for number, path in enumerate(JUDGED + OURS)]
 """Each script in one of the cuts; the long tests have all of them."""
@@ -50,11 +48,7 @@ def test_neither_does_the_kernel_of_some(path: Path, database: Any, tmp_path: Pa
 @pytest.mark.long
 @pytest.mark.parametrize("cut", CUTS)
 @pytest.mark.parametrize("path", JUDGED + OURS, ids=name_of)
-def test_neither_does_the_kernel(
-    path: Path, cut: str, database: Any, tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
-    if name_of(path) in SPARK_FAILS:
-        request.applymarker(pytest.mark.xfail(strict=False, reason=SPARK_FAILS[name_of(path)]))
+def test_neither_does_the_kernel(path: Path, cut: str, database: Any, tmp_path: Path) -> None:
     run_cut(path, cut, "spark", tmp_path)
 
 

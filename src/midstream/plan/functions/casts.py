@@ -93,7 +93,9 @@ def _numeric_from_float(value: Operand, to: Type, kernel: Kernel) -> str:
     write = "printf" if kernel == "duckdb" else "format_string"
     number = plain_cast(f"{write}('%.{digits}e', {plain_cast(value.text, DOUBLE, kernel)})", to, kernel)
     failure = raise_error("22003", "numeric field overflow", kernel)
-    return f"CASE WHEN {_is_infinite(value.text, kernel)} OR isnan({value.text}) THEN {failure} ELSE {number} END"
+    no_numeric = f"{_is_infinite(value.text, kernel)} OR isnan({value.text})"
+    # Spark writes NULL as the text 'null', which is no number.
+    return f"CASE WHEN {no_numeric} THEN {failure} WHEN {value.text} IS NOT NULL THEN {number} END"
 
 
 def _is_infinite(text: str, kernel: Kernel) -> str:

@@ -395,7 +395,19 @@ def _mathematics() -> list[Function]:
             ["log(100::float8)", "log(0::float8)"],
             logarithm("log10", "spark"),
         ),
-        doubles("log", _LOG_DUCKDB, ["log(2::float8, 64) == log(2.0, 64.0)", "log10(100::float8)"], _LOG_SPARK, 2),
+        doubles(
+            "log",
+            _LOG_DUCKDB,
+            [
+                "log(2::float8, 64) == log(2.0, 64.0)",
+                "log(NULL::float8, 0) == log(NULL, 0.0)",
+                "log(0::float8, NULL) == log(0.0, NULL)",
+                "log(2::float8, 0) == log(2.0, 0.0)",
+                "log10(100::float8)",
+            ],
+            _LOG_SPARK,
+            2,
+        ),
         doubles(
             "log10",
             logarithm("log10", "duckdb"),
@@ -477,7 +489,10 @@ def _power(kernel: Kernel) -> str:
 
 def _log(kernel: Kernel) -> str:
     failure = raise_error("2201E", "cannot take logarithm of zero or a negative number", kernel)
-    return f"CASE WHEN {{0}} <= 0 OR {{1}} <= 0 THEN {failure} ELSE ln({{1}}) / ln({{0}}) END"
+    return (
+        f"CASE WHEN {{0}} IS NULL OR {{1}} IS NULL THEN NULL WHEN {{0}} <= 0 OR {{1}} <= 0 THEN {failure} "
+        f"ELSE ln({{1}}) / ln({{0}}) END"
+    )
 
 
 _LOG_DUCKDB, _LOG_SPARK = _log("duckdb"), _log("spark")

@@ -9,6 +9,8 @@ from midstream.plan.functions.model import Function, KernelRefuses, Operand, Tem
 from midstream.plan.functions.raising import raise_error
 from midstream.types import Type
 
+_ANY_NULL = "{0} IS NULL OR {1} IS NULL OR {2} IS NULL"
+
 
 def _substr3(kernel: Kernel) -> str:
     """PostgreSQL's window may begin before the text: substr('hello', -1, 3) is 'h'."""
@@ -18,14 +20,14 @@ def _substr3(kernel: Kernel) -> str:
     count = f"greatest({start} + {length} - {begin}, 0)"
     if kernel == "spark":
         begin, count = f"CAST({begin} AS INT)", f"CAST(least({count}, 2147483647) AS INT)"
-    null = "{0} IS NULL OR {1} IS NULL OR {2} IS NULL"
-    return f"CASE WHEN {null} THEN NULL WHEN {{2}} < 0 THEN {failure} ELSE substr({{0}}, {begin}, {count}) END"
+    return f"CASE WHEN {_ANY_NULL} THEN NULL WHEN {{2}} < 0 THEN {failure} ELSE substr({{0}}, {begin}, {count}) END"
 
 
 def _split_part(kernel: Kernel) -> str:
     zero = raise_error("22023", "field position must not be zero", kernel)
     return (
-        f"CASE WHEN {{2}} = 0 THEN {zero} WHEN {{1}} = '' THEN CASE WHEN {{2}} IN (1, -1) THEN {{0}} ELSE '' END "
+        f"CASE WHEN {_ANY_NULL} THEN NULL WHEN {{2}} = 0 THEN {zero} "
+        f"WHEN {{1}} = '' THEN CASE WHEN {{2}} IN (1, -1) THEN {{0}} ELSE '' END "
         f"ELSE split_part({{0}}, {{1}}, {{2}}) END"
     )
 
@@ -299,6 +301,10 @@ FUNCTIONS: list[Function] = [
             "split_part('abc', '', 2)",
             "split_part('a.b', '.', 2)",
             "split_part(NULL, ',', 1)",
+            "split_part(NULL, ',', 0)",
+            "split_part('a,b', NULL, 0)",
+            "split_part(NULL, '', 2)",
+            "split_part('abc', '', NULL)",
             "split_part('', ',', 1)",
         ],
     ),
