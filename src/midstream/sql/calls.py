@@ -45,9 +45,10 @@ _OWN_BUILDERS: dict[str, Callable[[list[exp.Expression]], exp.Expression]] = {
     "CHR": lambda arguments: exp.Chr(expressions=arguments),
     "INITCAP": lambda arguments: exp.Initcap(this=arguments[0], expression=_INITCAP_DELIMITERS.copy()),
     "JSON_AGG": lambda arguments: exp.JSONArrayAgg(this=arguments[0]),
+    "SOME": exp.LogicalOr.from_arg_list,
     "SUBSTRING": exp.Substring.from_arg_list,
 }
-_ALWAYS_ANONYMOUS = frozenset(PostgresParser.FUNCTION_PARSERS) | {"ROW", "VALUES", "ANY", "ALL", "SOME", "UUID"}
+_ALWAYS_ANONYMOUS = frozenset(PostgresParser.FUNCTION_PARSERS) | {"ROW", "VALUES", "ANY", "ALL", "UUID"}
 
 
 class CallReader(ExpressionReader):
@@ -177,6 +178,9 @@ class CallReader(ExpressionReader):
         token = self.token
         if token.value in _REFUSED_WITHOUT_PARENTHESES:
             self.refuse(token.value.upper())
+        if self.sees("some", "("):
+            # Behind an operator it is a quantifier, which is read there; elsewhere it is bool_or, as EVERY is bool_and.
+            return self.call(self.advance())
         if self.peek().value == "(" and self.peek().kind == "operator":
             node = self._call_with_words(token)
             if node is None:

@@ -84,6 +84,18 @@ def test_names_are_folded_unless_they_are_quoted() -> None:
     )
 
 
+def test_some_is_a_quantifier_behind_an_operator_and_an_aggregate_elsewhere() -> None:
+    text = (
+        "SELECT SOME(a), count(b) FILTER (WHERE c = SOME (d)) FROM t HAVING some (DISTINCT a) = (e LIKE SOME ('{x}'))"
+    )
+    tree = parse_query(text).tree()
+    assert [type(node.this) for node in tree.find_all(exp.LogicalOr, bfs=False)] == [exp.Column, exp.Distinct]
+    assert len(list(tree.find_all(exp.Any))) == 2
+    for wrong in ("some", "SELECT some (SELECT true)", "SELECT a AS b FROM some(c)"):
+        with pytest.raises(Error, match="syntax error"):
+            parse_query(wrong)
+
+
 def test_strings_stand_for_what_they_stand_for_in_postgresql() -> None:
     text = r"""SELECT 'it''s', 'back\slash', E'tab\t\x41\101\u00e9\\\'', $$a'b$$, $tag$ $$ $tag$, 'one'
       'two'"""

@@ -41,6 +41,7 @@ def aggregate(
     *,
     result: Result | None = None,
     approximate: bool = False,
+    note: str = "",
 ) -> Function:
     return function(
         signature,
@@ -50,11 +51,12 @@ def aggregate(
         result=result,
         shape="aggregate",
         approximate=approximate,
+        note=note,
     )
 
 
-def _same(signature: str, name: str, examples: Sequence[str], approximate: bool = False) -> Function:
-    return aggregate(signature, f"{{agg:{name}}}", f"{{agg:{name}}}", examples, approximate=approximate)
+def _same(signature: str, name: str, examples: Sequence[str], approximate: bool = False, note: str = "") -> Function:
+    return aggregate(signature, f"{{agg:{name}}}", f"{{agg:{name}}}", examples, approximate=approximate, note=note)
 
 
 _COLUMNS = {
@@ -138,13 +140,18 @@ def _extremes() -> list[Function]:
 
 
 def _truths() -> list[Function]:
-    kernel_names = {"bool_and": "bool_and", "bool_or": "bool_or", "every": "bool_and"}
+    filtered = "(i > 0) FILTER (WHERE id < 3)"
+    some = ["some(o) == bool_or(o)", f"some{filtered} == bool_or{filtered}"]
     return [
-        _same(
-            f"{name}(boolean) -> boolean", kernel, [f"{name}(o)", f"{name}(i > 0)", f"{name}(o) FILTER (WHERE id < 3)"]
-        )
-        for name, kernel in kernel_names.items()
+        _truth("bool_and", "bool_and"),
+        _truth("bool_or", "bool_or", some, note="Also `some(o)`."),
+        _truth("every", "bool_and"),
     ]
+
+
+def _truth(name: str, kernel: str, more: Sequence[str] = (), note: str = "") -> Function:
+    examples = [f"{name}(o)", f"{name}(i > 0)", f"{name}(o) FILTER (WHERE id < 3)", *more]
+    return _same(f"{name}(boolean) -> boolean", kernel, examples, note=note)
 
 
 def _bits() -> list[Function]:
