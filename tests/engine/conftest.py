@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-import pyspark.sql  # noqa: F401 - before an engine's thread does, since two threads cannot import it at once
 import pytest
 
 from midstream.spark.engine import SparkEngine

@@ -2,6 +2,10 @@
 
 The JVM takes seconds to come up, on a core of its own. `launch_ahead` starts it before the rest of Midstream is even
 imported, so this module imports little; `start_context` takes that JVM, or starts one.
+
+pyspark is imported here and in `session`, at the top, by the thread that connects: it imports itself in circles, which
+only one thread can do. Were it left to a thread of ours, `from pyspark.sql import SparkSession` in the user's would
+fail as long as ours is at it.
 """
 
 from __future__ import annotations
@@ -15,15 +19,15 @@ from concurrent.futures import Future
 from importlib import resources as package_files
 from pathlib import Path
 from threading import Thread
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from pyspark import SparkConf, SparkContext
+from pyspark.java_gateway import launch_gateway
 
 import midstream
 from midstream.errors import EngineError
 from midstream.spark.class_archive import java_options
 from midstream.spark.resources import Resources
-
-if TYPE_CHECKING:
-    from pyspark import SparkContext
 
 SPARK_LOG = "spark.log"
 _JAVA_HINT = "Install Java 17 or newer (Debian: apt install openjdk-17-jre-headless), or set JAVA_HOME to where it is."
@@ -53,7 +57,7 @@ atexit.register(_folder.remove)
 
 def launch_ahead(master: str | None, resources: Resources) -> None:
     """Starts a JVM in the background for the context that will be asked for, unless there is one already."""
-    if _ahead or not _has_java() or _has_jvm():
+    if _ahead or not _has_java() or SparkContext._gateway is not None:
         return
     wanted = (master or local_master(resources.slots), resources)
     launched = _ahead[wanted] = Future()
@@ -69,8 +73,6 @@ def launch_ahead(master: str | None, resources: Resources) -> None:
 
 def start_context(master: str, resources: Resources) -> SparkContext:
     """The context of this process, in the JVM that is there, or was started ahead, or is started now."""
-    from pyspark import SparkContext
-
     require_java()
     ahead = _ahead.pop((master, resources), None)
     try:
@@ -84,8 +86,6 @@ def start_context(master: str, resources: Resources) -> SparkContext:
 
 def end_jvm() -> None:
     """Ends the JVM of this process and waits until it is gone."""
-    from pyspark import SparkContext
-
     gateway = SparkContext._gateway
     if gateway is None:
         return
@@ -97,8 +97,6 @@ def end_jvm() -> None:
 
 def kill_jvm() -> None:
     """Ends the JVM of this process, which does not answer."""
-    from pyspark import SparkContext
-
     process = getattr(SparkContext._gateway, "proc", None)
     if process is not None:
         process.kill()
@@ -127,16 +125,7 @@ def _has_java() -> bool:
     return True
 
 
-def _has_jvm() -> bool:
-    """Whether pyspark has started one here, or was loaded by somebody who may be about to."""
-    pyspark = sys.modules.get("pyspark")
-    return pyspark is not None and pyspark.SparkContext._gateway is not None
-
-
 def _launch(master: str, resources: Resources) -> tuple[Any, Any]:
-    from pyspark import SparkConf, SparkContext
-    from pyspark.java_gateway import launch_gateway
-
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     work_folder = _folder.renew()
     conf = SparkConf(loadDefaults=False)

@@ -17,16 +17,16 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from pyspark import SparkContext
+from pyspark.logger import PySparkLogger
+from pyspark.sql import SparkSession
 
 from midstream.errors import EngineError
 from midstream.plan.render import SPARK_SETTINGS
 from midstream.spark import jvm
 from midstream.spark.resources import Resources
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 
 _EXCLUDED_RULES = "spark.sql.optimizer.excludedRules"
 _STOP_SECONDS = 20.0
@@ -75,9 +75,6 @@ def start_session(*, master: str | None, given: SparkSession | None, resources: 
 
 
 def _lease_of_context(master: str, resources: Resources) -> Lease:
-    from pyspark import SparkContext
-    from pyspark.sql import SparkSession
-
     _forget_dead_jvm()
     running = SparkContext._active_spark_context
     if running is not None:
@@ -112,8 +109,6 @@ def session_settings(resources: Resources) -> dict[str, str]:
 
 
 def _start_context(master: str, resources: Resources) -> SparkSession:
-    from pyspark.sql import SparkSession
-
     with _own_interrupts():
         context = jvm.start_context(master, resources)
     _shared.started += 1
@@ -140,8 +135,6 @@ def _stop(spark: SparkSession) -> None:
 
 
 def _forget_dead_jvm() -> None:
-    from pyspark import SparkContext
-
     gateway = SparkContext._gateway
     process = getattr(gateway, "proc", None)
     if process is not None and process.poll() is not None:
@@ -152,9 +145,6 @@ def _forget_dead_jvm() -> None:
 
 
 def _forget_context() -> None:
-    from pyspark import SparkContext
-    from pyspark.sql import SparkSession
-
     SparkContext._active_spark_context = None
     SparkSession._instantiatedSession = None
 
@@ -207,8 +197,6 @@ def _own_interrupts() -> Iterator[None]:
 
 def _quieten_pyspark() -> None:
     """PySpark logs every failed query to the terminal, though it raises the error as well."""
-    from pyspark.logger import PySparkLogger
-
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         PySparkLogger.getLogger(name).setLevel(logging.CRITICAL + 1)
     warnings.filterwarnings("ignore", category=FutureWarning, module=r"pyspark\..*")
