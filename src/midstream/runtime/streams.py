@@ -38,6 +38,8 @@ SEGMENT_SECONDS = 0.5
 """A file of the log is closed when it is so large, or when its first rows are so old."""
 BATCH_ROWS = 4_000_000
 """A reader that is behind gets about so many rows at once."""
+HOLD_SECONDS = 1.0
+"""So long newer rows wait at most for those who compute with the older ones."""
 FEW_ROWS = 500_000
 """Fewer rows are not shared among tasks."""
 _TICK = 0.05
@@ -95,6 +97,8 @@ class _Feed:
     readers: dict[int, _Standing] = field(default_factory=dict)
     sealed: deque[tuple[Segment, tuple[BatchFile, ...]]] = field(default_factory=deque)
     busy: bool = False
+    held_at: float | None = None
+    """Since when newer rows wait for those who compute with the older ones."""
 
     @property
     def absorbed(self) -> int | None:
@@ -410,6 +414,7 @@ class Streams:
         finally:
             with self._lock:
                 self._cuts.remove(state.scn)
+            self._wake.set()
 
     @property
     def cuts(self) -> tuple[int, ...]:
@@ -517,7 +522,20 @@ class Streams:
         now = time.monotonic()
         waiting = [(s, self._first_segment(feed, s)) for s in feed.readers.values() if s.retry_at <= now]
         oldest = min((first for _, first in waiting if first is not None), default=None)
-        return [standing for standing, first in waiting if first is not None and first == oldest]
+        due = [standing for standing, first in waiting if first is not None and first == oldest]
+        return [] if due and self._is_held(feed, due[0].entry.absorbed, now) else due
+
+    def _is_held(self, feed: _Feed, absorbed: int, now: float) -> bool:
+        """Whether everything is absorbed that somebody waits for, and is being computed with: those who wait have the
+        cores, for a while."""
+        if not self._cuts or absorbed < max(self._cuts):
+            feed.held_at = None
+            return False
+        feed.held_at = feed.held_at or now
+        if now - feed.held_at < HOLD_SECONDS:
+            return True
+        feed.held_at = None
+        return False
 
     @staticmethod
     def _first_segment(feed: _Feed, standing: _Standing) -> int | None:

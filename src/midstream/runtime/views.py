@@ -32,6 +32,8 @@ from midstream.runtime.states import KeptFile
 from midstream.runtime.store import Store
 from midstream.sql import parse_query
 
+LONG = 2.0
+"""A view whose refresh takes so many seconds keeps nobody else waiting."""
 LATELY = 10.0
 """A view whose result was computed and read within so many seconds is refreshed together with others."""
 
@@ -42,7 +44,7 @@ class Views:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._lock = threading.RLock()
-        self._turns: dict[int, threading.RLock] = {}
+        self._turns: dict[tuple[str, int], threading.RLock] = {}
         self._plans: dict[int, tuple[object, ViewPlan]] = {}
         self._results: dict[int, Result] = {}
         self.merger = Merger(store, self.plan)
@@ -122,7 +124,7 @@ class Views:
 
     def fill(self, view_id: int, cancellation: Cancellation | None = None) -> None:
         """Takes in what the streams of a view had kept when it began, if that is still to be done."""
-        with self._turn(view_id):
+        with self._turn("view", view_id):
             for entry, reader in self.readers_of(view_id):
                 if reader.state.backfill is not None:
                     fill(self._store, entry, reader, reader.state.backfill, cancellation)
@@ -132,7 +134,7 @@ class Views:
         with self._lock:
             self._plans.pop(view_id, None)
             result = self._results.pop(view_id, None)
-            self._turns.pop(view_id, None)
+            self._turns.pop(("view", view_id), None)
         if result is not None:
             for file in result.files:
                 file.doom()
@@ -172,8 +174,8 @@ class Views:
         if stale is not None:
             return stale
         with ExitStack() as turns:
-            for id in sorted(self._with_inner(wanted.values())):
-                turns.enter_context(self._turn(id))
+            for key in self._turn_keys(wanted.values()):
+                turns.enter_context(self._turn(*key))
             known = self._known(wanted.values(), begun, began)
             if known is not None:
                 return known
@@ -202,15 +204,23 @@ class Views:
             result = self._results.get(view.id)
             if result is None or not result.was_read or time.monotonic() - result.at > LATELY or self.plan(view).reads:
                 continue
-            turn = self._turn(view.id)
+            turn = self._turn("view", view.id)
             if turn.acquire(blocking=False):
                 turns.callback(turn.release)
                 found[view.id] = view
         return found
 
-    def _turn(self, id: int) -> threading.RLock:
+    def _turn(self, kind: str, id: int) -> threading.RLock:
         with self._lock:
-            return self._turns.setdefault(id, threading.RLock())
+            return self._turns.setdefault((kind, id), threading.RLock())
+
+    def _turn_keys(self, views: Iterable[ContinuousView]) -> list[tuple[str, int]]:
+        """What a refresh waits its turn for. Those who wait for one stream go together: the first refreshes for all. A
+        view that takes long is refreshed for itself."""
+        ids = self._with_inner(views)
+        quick = [id for id in ids if (known := self._results.get(id)) is None or known.seconds < LONG]
+        streams = {entry.stream_id for id in quick for entry, _ in self.readers_of(id)}
+        return [*(("stream", id) for id in sorted(streams)), *(("view", id) for id in sorted(ids))]
 
     def _with_inner(self, views: Iterable[ContinuousView]) -> set[int]:
         found: set[int] = set()
