@@ -36,6 +36,7 @@ from midstream.relations.view import ContinuousView
 from midstream.runtime.constraints import check_against_others
 from midstream.runtime.constraints.increasing import encode_maximum
 from midstream.runtime.history import HISTORY
+from midstream.runtime.interrupts import uninterrupted
 from midstream.runtime.rows import physical_schema
 from midstream.runtime.store import Store
 from midstream.runtime.streams import StreamRows
@@ -144,19 +145,27 @@ def _publish(
         store.streams.journal.want(reader.stream_id, True)
     if insert.streams:
         turn.prepare(insert)
-    try:
-        store.catalog.publish(_publication(transaction, changes, written, turn.scn, histories))
-    finally:
-        # Ctrl-C may come just after the moment: what is committed is then committed all the same.
-        if store.catalog.has_commit(turn.scn):
-            store.catalog.catch_up(turn.scn)
-            turn.commit()
-            transaction.is_committed = True
-            for relation in transaction.defined.values():
-                if isinstance(relation, Stream):
-                    own = [reader for reader in histories if reader.stream_id == relation.id]
-                    store.streams.created(relation, own)
+    publication = _publication(transaction, changes, written, turn.scn, histories)
+    with uninterrupted():
+        try:
+            store.catalog.publish(publication)
+        finally:
+            # It may fail just after the moment: what is committed is then committed all the same.
+            if store.catalog.has_commit(turn.scn):
+                _tell(transaction, histories, turn)
     return turn.scn
+
+
+def _tell(transaction: Transaction, histories: Sequence[ReaderEntry], turn: Turn) -> None:
+    """Everybody who must know of the commit."""
+    store = transaction.store
+    store.catalog.catch_up(turn.scn)
+    turn.commit()
+    transaction.is_committed = True
+    for relation in transaction.defined.values():
+        if isinstance(relation, Stream):
+            own = [reader for reader in histories if reader.stream_id == relation.id]
+            store.streams.created(relation, own)
 
 
 def _new_histories(transaction: Transaction, absorbed: int) -> list[ReaderEntry]:
