@@ -9,13 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-import random
-import signal
-import subprocess
-import sys
-import threading
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,21 +17,20 @@ from typing import Any
 import duckdb
 import pytest
 from deltalake import DeltaTable
+from killing import Ledger, at_a_call, by_our_hand, kill_rounds
 from stream_child import ROWS, TWINS
-from test_kill import SOURCE, Ledger, kill_group, read_until_killed
 
 import midstream
 from midstream.runtime.tally import TALLY, Counts, tally_query
 
-CHILD = Path(__file__).with_name("stream_child.py")
 COLUMNS = ("step", "n", "at")
 READERS = 8
 """So many of the children's readers go on in the next round, beside the first of each stream."""
-WAYS: tuple[Callable[[random.Random], list[str]], ...] = (
-    lambda chosen: [],
-    lambda chosen: ["--die-at", str(int(10 ** chosen.uniform(1.0, 4.0))), "--within", "midstream/log/"],
-    lambda chosen: ["--die-at", str(int(10 ** chosen.uniform(4.3, 6.3)))],
-    lambda chosen: ["--die-at", str(int(10 ** chosen.uniform(1.0, 4.5))), "--within", "midstream/runtime/"],
+WAYS = (
+    by_our_hand,
+    at_a_call(1.0, 4.0, "midstream/log/"),
+    at_a_call(4.3, 6.3),
+    at_a_call(1.0, 4.5, "midstream/runtime/"),
 )
 """To die by our hand, at a call in the log, at any call, or at one in what stands around the log."""
 
@@ -57,38 +50,30 @@ class Told(Ledger):
             elif said["event"] == "gone":
                 self.readers.pop(said["id"], None)
 
-    @property
-    def kinds(self) -> dict[int, str]:
-        return {**self.found, **self.in_doubt, **{step: said["kind"] for step, said in self.done.items()}}
-
-    @property
-    def certain(self) -> set[int]:
-        return {step for step in {*self.done, *self.found} if ROWS[self.kinds[step]]}
-
 
 def test_nothing_a_stream_acknowledged_is_lost_when_the_process_is_killed(database: Any, tmp_path: Path) -> None:
-    kill_rounds(tmp_path / "killed.db", rounds=3, seed=11, longest=8.0)
+    kill(tmp_path / "killed.db", rounds=3, seed=11, longest=8.0)
 
 
 @pytest.mark.long
 @pytest.mark.timeout(9000)
 def test_two_hundred_kills_lose_nothing(database: Any, tmp_path: Path) -> None:
-    kill_rounds(tmp_path / "killed.db", rounds=200, seed=int(os.environ.get("KILL_SEED", "8")), longest=14.0)
+    kill(tmp_path / "killed.db", rounds=200, seed=int(os.environ.get("KILL_SEED", "8")), longest=14.0)
 
 
-def kill_rounds(folder: Path, rounds: int, seed: int, longest: float) -> None:
-    chosen, told = random.Random(seed), Told()
+def kill(folder: Path, rounds: int, seed: int, longest: float) -> None:
+    told = Told()
     make_database(folder, told)
-    for number in range(rounds):
-        how = WAYS[number % len(WAYS)](chosen)
-        after = longest if how else chosen.uniform(0.5, longest)
-        told.hear(run_and_kill(folder, chosen.randrange(10**6), told.last_step + 1, how, after))
-        with midstream.connect(str(folder)) as db:
-            try:
-                check(db, folder, told)
-            except AssertionError as wrong:
-                raise AssertionError(f"round {number}, seed {seed}, {how}: {wrong}") from wrong
-    assert len(told.done) >= rounds, "the children hardly did anything"
+    kill_rounds(
+        folder,
+        told,
+        "stream_child.py",
+        WAYS,
+        lambda db: check(db, folder, told),
+        rounds=rounds,
+        seed=seed,
+        longest=longest,
+    )
 
 
 def make_database(folder: Path, told: Told) -> None:
@@ -101,30 +86,11 @@ def make_database(folder: Path, told: Told) -> None:
             told.readers[entry.id] = stream, entry.absorbed
 
 
-def run_and_kill(folder: Path, seed: int, first: int, how: list[str], after: float) -> list[str]:
-    arguments = [sys.executable, str(CHILD), str(folder), str(seed), str(first), *how]
-    environment = os.environ | {"PYTHONPATH": f"{SOURCE}{os.pathsep}{CHILD.parent}", "PYTHONUNBUFFERED": "1"}
-    child = subprocess.Popen(
-        arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, start_new_session=True
-    )
-    complaints: list[str] = []
-    reader = threading.Thread(target=lambda: complaints.append(child.stderr.read() if child.stderr else ""))
-    reader.start()
-    try:
-        lines = read_until_killed(child, after)
-    finally:
-        kill_group(child)
-        reader.join()
-    how_it_ended = f"the child ended by itself with {child.returncode}:\n{complaints[0][-4000:]}"
-    assert child.returncode == -signal.SIGKILL, how_it_ended
-    assert "Traceback" not in complaints[0], complaints[0][-4000:]
-    return lines
-
-
 def check(db: Any, folder: Path, told: Told) -> None:
     there = Counter(dict(db.sql("SELECT step, count(*) FROM fed GROUP BY step").fetchall()))
-    kinds = told.kinds
-    assert told.certain <= there.keys() <= kinds.keys(), "steps were lost or invented"
+    kinds = told.possible
+    certain = {step for step, kind in told.certain.items() if ROWS[kind]}
+    assert certain <= there.keys() <= kinds.keys(), "steps were lost or invented"
     wrong = {step: (kinds[step], rows) for step, rows in there.items() if rows != ROWS[kinds[step]]}
     assert not wrong, f"inserts by half, or twice: {wrong}"
     booked = [step for (step,) in db.sql("SELECT step FROM ledger").fetchall()]
@@ -132,8 +98,7 @@ def check(db: Any, folder: Path, told: Told) -> None:
     kept = rows_kept(db, folder, told)
     check_places(kept, told)
     check_readers(db, kept, told)
-    told.found |= {step: kind for step, kind in told.in_doubt.items() if step in there}
-    told.in_doubt.clear()
+    told.settle(there)
 
 
 def rows_kept(db: Any, folder: Path, told: Told) -> duckdb.DuckDBPyConnection:
@@ -144,7 +109,7 @@ def rows_kept(db: Any, folder: Path, told: Told) -> duckdb.DuckDBPyConnection:
     id, version = state.relations["fed"].id, state.versions[state.relations["fed"].id]
     connection = duckdb.connect()
     connection.register("fed", DeltaTable(str(folder / "tables" / str(id)), version=version).to_pyarrow_table())
-    twins = [step for step, kind in told.kinds.items() if kind in TWINS]
+    twins = [step for step, kind in told.possible.items() if kind in TWINS]
     connection.execute("CREATE TABLE twins AS SELECT unnest(?::BIGINT[]) AS step", [twins])
     connection.execute(
         "CREATE VIEW twin AS SELECT * REPLACE (row_number() OVER (ORDER BY _scn, n) - 1 AS _position) "

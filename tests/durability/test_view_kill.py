@@ -9,39 +9,25 @@ from __future__ import annotations
 
 import json
 import os
-import random
-import signal
-import subprocess
-import sys
-import threading
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
-from test_kill import SOURCE, Ledger, kill_group, read_until_killed
+from killing import Ledger, at_a_call, by_our_hand, kill_rounds
 from view_child import ROWS, VIEWS
 
 import midstream
 
-CHILD = Path(__file__).with_name("view_child.py")
 VIEWS_KEPT = 4
 """So many of the children's views go on in the next round."""
 PLACES = ("states", "merging", "pipelines", "refreshing", "results", "views")
 """What moves views forward, by the files of the code."""
-
-
-def die_in_a_place(chosen: random.Random) -> list[str]:
-    place = f"midstream/runtime/{chosen.choice(PLACES)}"
-    return ["--die-at", str(int(10 ** chosen.uniform(0.5, 3.5))), "--within", place]
-
-
-WAYS: tuple[Callable[[random.Random], list[str]], ...] = (
-    lambda chosen: [],
-    die_in_a_place,
-    lambda chosen: ["--die-at", str(int(10 ** chosen.uniform(1.0, 4.5))), "--within", "midstream/runtime/"],
-    lambda chosen: ["--die-at", str(int(10 ** chosen.uniform(4.3, 6.3)))],
+WAYS = (
+    by_our_hand,
+    at_a_call(0.5, 3.5, *(f"midstream/runtime/{place}" for place in PLACES)),
+    at_a_call(1.0, 4.5, "midstream/runtime/"),
+    at_a_call(4.3, 6.3),
 )
 """To die by our hand, at a call in what keeps views, in all that stands around it, or at any call."""
 
@@ -62,38 +48,30 @@ class Told(Ledger):
             elif said["event"] == "done" and said["kind"] == "view":
                 self.views[said["step"]] = said["scn"]
 
-    @property
-    def kinds(self) -> dict[int, str]:
-        return {**self.found, **self.in_doubt, **{step: said["kind"] for step, said in self.done.items()}}
-
-    @property
-    def certain(self) -> set[int]:
-        return {step for step in {*self.done, *self.found} if ROWS[self.kinds[step]]}
-
 
 def test_views_count_every_row_once_when_the_process_is_killed(database: Any, tmp_path: Path) -> None:
-    kill_rounds(tmp_path / "killed.db", rounds=2, seed=5, longest=6.0)
+    kill(tmp_path / "killed.db", rounds=2, seed=5, longest=6.0)
 
 
 @pytest.mark.long
 @pytest.mark.timeout(9000)
 def test_two_hundred_kills_change_no_answer(database: Any, tmp_path: Path) -> None:
-    kill_rounds(tmp_path / "killed.db", rounds=200, seed=int(os.environ.get("KILL_SEED", "6")), longest=12.0)
+    kill(tmp_path / "killed.db", rounds=200, seed=int(os.environ.get("KILL_SEED", "6")), longest=12.0)
 
 
-def kill_rounds(folder: Path, rounds: int, seed: int, longest: float) -> None:
-    chosen, told = random.Random(seed), Told()
+def kill(folder: Path, rounds: int, seed: int, longest: float) -> None:
+    told = Told()
     make_database(folder)
-    for number in range(rounds):
-        how = WAYS[number % len(WAYS)](chosen)
-        after = longest if how else chosen.uniform(1.0, longest)
-        told.hear(run_and_kill(folder, chosen.randrange(10**6), told.last_step + 1, how, after))
-        with midstream.connect(str(folder)) as db:
-            try:
-                check(db, told)
-            except AssertionError as wrong:
-                raise AssertionError(f"round {number}, seed {seed}, {how}: {wrong}") from wrong
-    assert len(told.done) >= rounds, "the children hardly did anything"
+    kill_rounds(
+        folder,
+        told,
+        "view_child.py",
+        WAYS,
+        lambda db: check(db, told),
+        rounds=rounds,
+        seed=seed,
+        longest=longest,
+    )
 
 
 def make_database(folder: Path) -> None:
@@ -106,37 +84,17 @@ def make_database(folder: Path) -> None:
             db.sql(f"CREATE VIEW {name} AS {query}")
 
 
-def run_and_kill(folder: Path, seed: int, first: int, how: list[str], after: float) -> list[str]:
-    arguments = [sys.executable, str(CHILD), str(folder), str(seed), str(first), *how]
-    environment = os.environ | {"PYTHONPATH": f"{SOURCE}{os.pathsep}{CHILD.parent}", "PYTHONUNBUFFERED": "1"}
-    child = subprocess.Popen(
-        arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, start_new_session=True
-    )
-    complaints: list[str] = []
-    reader = threading.Thread(target=lambda: complaints.append(child.stderr.read() if child.stderr else ""))
-    reader.start()
-    try:
-        lines = read_until_killed(child, after)
-    finally:
-        kill_group(child)
-        reader.join()
-    how_it_ended = f"the child ended by itself with {child.returncode}:\n{complaints[0][-4000:]}"
-    assert child.returncode == -signal.SIGKILL, how_it_ended
-    assert "Traceback" not in complaints[0], complaints[0][-4000:]
-    return lines
-
-
 def check(db: Any, told: Told) -> None:
     there = {step: (rows, n, most) for step, rows, n, most in db.sql("SELECT * FROM by_step").fetchall()}
-    kinds = told.kinds
-    assert told.certain <= there.keys() <= kinds.keys(), "steps were lost or invented"
+    kinds = told.possible
+    certain = {step for step, kind in told.certain.items() if ROWS[kind]}
+    assert certain <= there.keys() <= kinds.keys(), "steps were lost or invented"
     wrong = {step: (kinds[step], found) for step, found in there.items() if found != expected_of(kinds[step])}
     assert not wrong, f"inserts by half, or twice: {wrong}"
     check_sums(db, told, there)
     check_twins(db, kinds, there)
     check_new_views(db, told, there)
-    told.found |= {step: kind for step, kind in told.in_doubt.items() if step in there}
-    told.in_doubt.clear()
+    told.settle(there)
 
 
 def expected_of(kind: str) -> tuple[int, int, int]:

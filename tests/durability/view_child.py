@@ -1,25 +1,17 @@
-"""A process that feeds streams, reads views over them and makes new ones until it is killed.
+"""A process that feeds streams, reads views over them and makes new ones until it is killed; see doomed.py.
 
-    python view_child.py FOLDER SEED FIRST_STEP [--die-at N [--within FOLDER_OF_CODE]]
-
-Lines are those of child.py. Beside the steps there are lines of kind "read", with the number of rows that a view
-counted, and steps of kind "view", which make the view `seen_<step>` and say after which SCN it counts.
+Beside the steps there are lines of kind "read", with the number of rows that a view counted, and steps of kind "view",
+which make the view `seen_<step>` and say after which SCN it counts.
 """
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import random
-import threading
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import pyarrow as pa
-from child import tell
-from stream_child import _is_open, die_at_call
-
-import midstream
+from doomed import Step, feeder, opened, read_arguments, run_together, tell
 
 THREADS = 2
 ROWS = {"few": 3, "many": 4_000, "transaction": 2, "view": 0}
@@ -34,35 +26,10 @@ VIEWS = {
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("folder")
-    parser.add_argument("seed", type=int)
-    parser.add_argument("first", type=int)
-    parser.add_argument("--die-at", type=int, default=0)
-    parser.add_argument("--within", default="")
-    arguments = parser.parse_args()
-    if arguments.die_at:
-        die_at_call(arguments.die_at, arguments.within)
-    db = midstream.connect(arguments.folder)
-    _is_open.set()
-    tell("open", step=-1)
-    numbers = itertools.count(arguments.first)
-    works: list[Callable[[], None]] = [lambda: read(db, random.Random(arguments.seed))]
-    for n in range(THREADS):
-        works.append(lambda n=n: feed(db, random.Random(arguments.seed + n), numbers))  # type: ignore[misc]
-    threads = [threading.Thread(target=work) for work in works]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-
-
-def feed(db: Any, chosen: random.Random, numbers: Iterator[int]) -> None:
-    for step in numbers:
-        kind = chosen.choices(list(STEPS), [20, 3, 6, 1])[0]
-        tell("try", step=step, kind=kind)
-        scn = STEPS[kind](db, step)
-        tell("done", step=step, kind=kind, scn=scn)
+    arguments = read_arguments()
+    db, numbers = opened(arguments), itertools.count(arguments.first)
+    feeders = [feeder(STEPS, WEIGHTS, db, arguments.seed + n, numbers) for n in range(THREADS)]
+    run_together([lambda: read(db, random.Random(arguments.seed)), *feeders])
 
 
 def read(db: Any, chosen: random.Random) -> None:
@@ -100,7 +67,8 @@ def view(db: Any, step: int) -> Any:
     return made.scn
 
 
-STEPS: dict[str, Callable[[Any, int], Any]] = {"few": few, "many": many, "transaction": transaction, "view": view}
+STEPS: dict[str, Step] = {"few": few, "many": many, "transaction": transaction, "view": view}
+WEIGHTS = (20, 3, 6, 1)
 
 if __name__ == "__main__":
     main()
