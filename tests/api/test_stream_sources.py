@@ -15,6 +15,7 @@ import pyarrow.parquet
 import pytest
 
 import midstream
+from asking import refusal, rows, scn_now
 
 KEPT = "WITH (retain = '7 days')"
 ROWS: list[dict[str, Any]] = [
@@ -125,23 +126,7 @@ def target(db: Any) -> Any:
 
 
 def arrived(db: Any, columns: str = "*") -> list[tuple[Any, ...]]:
-    return sorted(db.sql(f"SELECT {columns} FROM s").fetchall(), key=repr)
-
-
-def scn_now(db: Any) -> int:
-    """As SHOW knows it, which takes no job."""
-    return int(dict(db.sql("SHOW STATUS").fetchall())["current_scn"])
-
-
-def refused(db: Any, work: Callable[[], Any]) -> midstream.Error:
-    """The error, after which nothing has come in and no commit number is gone."""
-    before = scn_now(db)
-    with pytest.raises(midstream.Error) as caught:
-        work()
-    assert caught.value.sqlstate != "XX000", caught.value
-    assert scn_now(db) == before
-    assert [row["rows"] for row in db.sql("SHOW STREAMS").arrow().to_pylist()] == [0]
-    return caught.value
+    return rows(db, f"SELECT {columns} FROM s")
 
 
 # db.insert
@@ -214,7 +199,7 @@ def test_moments_of_every_unit_arrive_exactly(db: Any) -> None:
 @pytest.mark.parametrize(("type_", "values"), OUT_OF_RANGE.values(), ids=OUT_OF_RANGE.keys())
 def test_a_moment_out_of_range_is_refused(db: Any, type_: str, values: Any) -> None:
     db.sql(f"CREATE STREAM s (v {type_}) {KEPT}")
-    assert refused(db, lambda: db.insert("s", pa.table({"v": values}))).sqlstate in ("22008", "22003", "22015")
+    assert refusal(db, lambda: db.insert("s", pa.table({"v": values}))).sqlstate in ("22008", "22003", "22015")
 
 
 def test_a_session_inserts_within_its_transaction(target: Any) -> None:
@@ -244,7 +229,7 @@ def test_many_rows_in_many_batches_are_one_insert(db: Any) -> None:
 def test_a_bad_row_behind_many_good_ones_is_named(db: Any) -> None:
     db.sql(f"CREATE STREAM s (n bigint NOT NULL, v text) {KEPT}")
     numbers = [*range(100_000), None, *range(50)]
-    error = refused(db, lambda: db.insert("s", pa.table({"n": pa.array(numbers, pa.int64())}).to_reader(9999)))
+    error = refusal(db, lambda: db.insert("s", pa.table({"n": pa.array(numbers, pa.int64())}).to_reader(9999)))
     assert error.sqlstate == "23502"
     assert "100001" in str(error)
     assert arrived(db) == []
@@ -325,7 +310,7 @@ BAD_ROWS: dict[str, tuple[Any, str]] = {
 
 @pytest.mark.parametrize(("data", "sqlstate"), BAD_ROWS.values(), ids=BAD_ROWS.keys())
 def test_what_does_not_fit_is_refused_whole(target: Any, data: Any, sqlstate: str) -> None:
-    error = refused(target, lambda: target.insert("s", data))
+    error = refusal(target, lambda: target.insert("s", data))
     assert sqlstate in ("", error.sqlstate), error
 
 
@@ -338,7 +323,7 @@ def test_an_element_of_an_array_that_does_not_fit_is_named(db: Any) -> None:
         ([{"id": 1, "levels": ["x"]}], "x"),
     ]
     for data, said in tables:
-        assert said in str(refused(db, lambda data=data: db.insert("s", data)))  # type: ignore[misc]
+        assert said in str(refusal(db, lambda data=data: db.insert("s", data)))  # type: ignore[misc]
 
 
 # COPY
@@ -440,7 +425,7 @@ def test_a_bad_line_is_told_with_file_and_line(
 ) -> None:
     db.sql(f"CREATE STREAM s (id int NOT NULL, name text, level int CHECK (level > 0)) {KEPT}")
     (tmp_path / "bad.txt").write_text(text)
-    error = refused(db, lambda: db.sql(f"COPY s FROM '{tmp_path}/bad.txt' {form}"))
+    error = refusal(db, lambda: db.sql(f"COPY s FROM '{tmp_path}/bad.txt' {form}"))
     assert sqlstate in (None, error.sqlstate)
     assert "bad.txt" in str(error)
     assert line is None or f"line {line}" in str(error)
@@ -450,7 +435,7 @@ def test_one_bad_file_of_a_folder_is_told_and_none_is_taken(db: Any, tmp_path: P
     db.sql(f"CREATE STREAM s (id int) {KEPT}")
     for number in range(1, 6):
         (tmp_path / f"{number}.csv").write_text("1\n2\n" if number != 4 else "1\nx\n")
-    said = str(refused(db, lambda: db.sql(f"COPY s FROM '{tmp_path}' CSV")))
+    said = str(refusal(db, lambda: db.sql(f"COPY s FROM '{tmp_path}' CSV")))
     assert "4.csv" in said
     assert "line 2" in said
     assert arrived(db) == []
@@ -477,7 +462,7 @@ def test_a_bad_parquet_file_is_refused_whole(
     db.sql(f"CREATE STREAM s (id int NOT NULL, level int CHECK (level > 0)) {KEPT}")
     parquet(tmp_path / "1.parquet", id=[7])
     parquet(tmp_path / "2.parquet", **columns)
-    error = refused(db, lambda: db.sql(f"COPY s FROM '{tmp_path}/*.parquet' PARQUET"))
+    error = refusal(db, lambda: db.sql(f"COPY s FROM '{tmp_path}/*.parquet' PARQUET"))
     assert error.sqlstate == sqlstate
     assert said in str(error)
 
@@ -486,7 +471,7 @@ def test_a_bad_row_of_a_parquet_file_is_told_with_its_file(db: Any, tmp_path: Pa
     db.sql(f"CREATE STREAM s (id int NOT NULL) {KEPT}")
     parquet(tmp_path / "1.parquet", id=[7])
     parquet(tmp_path / "2.parquet", id=pa.array([1, None], pa.int64()))
-    assert "2.parquet" in str(refused(db, lambda: db.sql(f"COPY s FROM '{tmp_path}/*.parquet' PARQUET")))
+    assert "2.parquet" in str(refusal(db, lambda: db.sql(f"COPY s FROM '{tmp_path}/*.parquet' PARQUET")))
 
 
 @pytest.mark.parametrize("form", ["CSV", "PARQUET", "JSON"])
@@ -495,7 +480,7 @@ def test_a_file_that_is_not_there_or_cannot_be_read(db: Any, tmp_path: Path, for
     (tmp_path / "empty").mkdir()
     (tmp_path / "junk").write_bytes(b"\x00\xff\x00 nonsense {")
     for place in ("nothing.x", "*.nothing", "empty", "junk"):
-        error = refused(db, lambda place=place: db.sql(f"COPY s FROM '{tmp_path}/{place}' {form}"))  # type: ignore[misc]
+        error = refusal(db, lambda place=place: db.sql(f"COPY s FROM '{tmp_path}/{place}' {form}"))  # type: ignore[misc]
         assert place.strip("*.") in str(error)
 
 

@@ -20,6 +20,7 @@ import pyarrow as pa
 import pytest
 
 import midstream
+from asking import in_threads, rows, scn_now
 
 
 @pytest.fixture
@@ -30,36 +31,8 @@ def fed(db: Any) -> Any:
     return db
 
 
-def rows(session: Any, query: str) -> list[tuple[Any, ...]]:
-    return sorted(session.sql(query).fetchall(), key=repr)
-
-
-def scn_now(session: Any) -> int:
-    return int(dict(session.sql("SHOW STATUS").fetchall())["current_scn"])
-
-
 def insert_step(db: Any, step: int, count: int = 3) -> int:
     return int(db.sql("INSERT INTO s VALUES " + ", ".join(f"({step}, {n})" for n in range(count))).scn)
-
-
-def in_threads(works: list[Callable[[], Any]]) -> None:
-    """Runs all at once; the first error of any is raised."""
-    wrong: list[BaseException] = []
-
-    def guarded(work: Callable[[], Any]) -> None:
-        try:
-            work()
-        except BaseException as error:
-            wrong.append(error)
-
-    threads = [threading.Thread(target=guarded, args=(work,)) for work in works]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(timeout=120)
-    assert not any(thread.is_alive() for thread in threads)
-    if wrong:
-        raise wrong[0]
 
 
 def jobs_run(db: Any) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from hypothesis import strategies as st
 
 import midstream
 
+SETUP = "CREATE TABLE t (a int PRIMARY KEY, b text, c numeric(5,2)); INSERT INTO t VALUES (1, 'x', 1.5)"
 SCRIPTS = sorted(Path(__file__).parents[1].glob("sql/standard/*.test"))
 TOKEN = re.compile(r"\s+|\w+|'[^']*'|\"[^\"]*\"|.", re.DOTALL)
 WORDS = """SELECT FROM WHERE GROUP BY ORDER HAVING JOIN LEFT FULL ON USING UNION ALL EXCEPT INTERSECT DISTINCT WITH AS
@@ -62,18 +62,6 @@ def mutated(draw: st.DrawFn) -> str:
     return "".join(tokens)
 
 
-@pytest.fixture(scope="module")
-def fuzzed(database: Any) -> Iterator[Any]:
-    from conftest import drop_everything
-
-    drop_everything(database)
-    database.sql("CREATE TABLE t (a int PRIMARY KEY, b text, c numeric(5,2)); INSERT INTO t VALUES (1, 'x', 1.5)")
-    session = database.session()
-    yield session
-    session.close()
-    drop_everything(database)
-
-
 def never_fails_otherwise(session: Any, sql: str, parameters: list[Any] | None = None) -> None:
     try:
         result = session.sql(sql, parameters) if parameters is not None else session.sql(sql)
@@ -88,33 +76,33 @@ def never_fails_otherwise(session: Any, sql: str, parameters: list[Any] | None =
 
 @FEW
 @given(text=st.text(max_size=60))
-def test_any_text(fuzzed: Any, text: str) -> None:
-    never_fails_otherwise(fuzzed, text)
+def test_any_text(shop: Any, text: str) -> None:
+    never_fails_otherwise(shop, text)
 
 
 @FEW
 @given(data=st.binary(max_size=80))
-def test_any_bytes(fuzzed: Any, data: bytes) -> None:
-    never_fails_otherwise(fuzzed, data.decode("latin-1"))
+def test_any_bytes(shop: Any, data: bytes) -> None:
+    never_fails_otherwise(shop, data.decode("latin-1"))
 
 
 @FEW
 @given(words=st.lists(st.sampled_from(WORDS), max_size=25))
-def test_any_words(fuzzed: Any, words: list[str]) -> None:
-    never_fails_otherwise(fuzzed, " ".join(words))
+def test_any_words(shop: Any, words: list[str]) -> None:
+    never_fails_otherwise(shop, " ".join(words))
 
 
 @settings(FEW, max_examples=100)
 @given(sql=mutated())
-def test_statements_with_mistakes(fuzzed: Any, sql: str) -> None:
-    never_fails_otherwise(fuzzed, sql)
+def test_statements_with_mistakes(shop: Any, sql: str) -> None:
+    never_fails_otherwise(shop, sql)
 
 
 @pytest.mark.long
 @MANY
 @given(sql=st.one_of(mutated(), st.lists(st.sampled_from(WORDS), max_size=40).map(" ".join), st.text(max_size=200)))
-def test_many_texts(fuzzed: Any, sql: str) -> None:
-    never_fails_otherwise(fuzzed, sql)
+def test_many_texts(shop: Any, sql: str) -> None:
+    never_fails_otherwise(shop, sql)
 
 
 EXTREME = {
@@ -145,21 +133,21 @@ EXTREME = {
 
 
 @pytest.mark.parametrize("sql", EXTREME.values(), ids=EXTREME.keys())
-def test_texts_beyond_measure(fuzzed: Any, sql: str) -> None:
-    never_fails_otherwise(fuzzed, sql)
+def test_texts_beyond_measure(shop: Any, sql: str) -> None:
+    never_fails_otherwise(shop, sql)
 
 
 @pytest.mark.parametrize(
     "parameter", [object(), {1, 2}, {"a": 1}, 10**50, float("nan"), "\ud800", b"\xff", [[1], 2], [object()], ..., 1j]
 )
-def test_any_parameter(fuzzed: Any, parameter: Any) -> None:
-    never_fails_otherwise(fuzzed, "SELECT ? AS x", [parameter])
-    never_fails_otherwise(fuzzed, "INSERT INTO t (a, b) VALUES (77, ?)", [parameter])
+def test_any_parameter(shop: Any, parameter: Any) -> None:
+    never_fails_otherwise(shop, "SELECT ? AS x", [parameter])
+    never_fails_otherwise(shop, "INSERT INTO t (a, b) VALUES (77, ?)", [parameter])
 
 
 @settings(FEW, max_examples=25)
 @given(data=st.binary(max_size=200), format_=st.sampled_from(["CSV", "CSV HEADER", "JSON", "PARQUET"]))
-def test_any_file(fuzzed: Any, tmp_path_factory: pytest.TempPathFactory, data: bytes, format_: str) -> None:
+def test_any_file(shop: Any, tmp_path_factory: pytest.TempPathFactory, data: bytes, format_: str) -> None:
     path = tmp_path_factory.getbasetemp() / "fuzzed.file"
     path.write_bytes(data)
-    never_fails_otherwise(fuzzed, f"COPY t FROM '{path}' {format_}")
+    never_fails_otherwise(shop, f"COPY t FROM '{path}' {format_}")

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-import midstream
+from asking import refusal
 
 pytestmark = pytest.mark.spark
 SETUP = """
@@ -17,33 +16,6 @@ CREATE STREAM kept (a int NOT NULL, price numeric(5,2) CHECK (price > 0), tags i
 CREATE TABLE users (uid bigint PRIMARY KEY);
 CREATE VIEW names AS SELECT uid FROM users
 """
-
-
-@pytest.fixture(scope="module")
-def shop(database: Any) -> Iterator[Any]:
-    from conftest import drop_everything
-
-    drop_everything(database)
-    database.sql(SETUP)
-    session = database.session()
-    yield session
-    session.close()
-    drop_everything(database)
-
-
-def state_of(session: Any) -> list[Any]:
-    """What a refused statement must leave as it was; SHOW takes no job."""
-    streams = [(row["name"], row["rows"]) for row in session.sql("SHOW STREAMS").arrow().to_pylist()]
-    return [streams, dict(session.sql("SHOW STATUS").fetchall())["current_scn"]]
-
-
-def refusal(session: Any, sql: str) -> midstream.Error:
-    before = state_of(session)
-    with pytest.raises(midstream.Error) as caught:
-        session.sql(sql).fetchall()
-    assert state_of(session) == before
-    assert caught.value.sqlstate != "XX000", caught.value
-    return caught.value
 
 
 TEXTS = {
@@ -169,7 +141,7 @@ def test_a_stream_is_not_fed_from_itself(shop: Any, sql: str) -> None:
 
 
 VIEWS = [
-    "CREATE VIEW w AS SELECT count(*) AS n FROM posts [WINDOW 10 ROWS]",
+    "CREATE VIEW w AS SELECT count(*) AS n FROM posts [SESSION 10 SECONDS]",
     "CREATE MATERIALIZED VIEW w AS SELECT count(*) AS n FROM users",
 ]
 

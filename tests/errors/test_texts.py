@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -31,17 +30,6 @@ def cases() -> list[tuple[str, str]]:
     return [(sql, expected.rstrip("\n")) for sql, expected in parted]
 
 
-@pytest.fixture(scope="module")
-def posts(database: Any) -> Iterator[Any]:
-    from conftest import drop_everything
-
-    drop_everything(database)
-    database.sql(SETUP)
-    session = database.session()
-    yield session
-    session.close()
-
-
 def said(session: Any, sql: str) -> str:
     try:
         session.sql(sql)
@@ -51,8 +39,8 @@ def said(session: Any, sql: str) -> str:
 
 
 @pytest.mark.parametrize(("sql", "expected"), cases(), ids=[sql.split("\n")[0][:50] for sql, _ in cases()])
-def test_an_error_says_what_and_where_and_what_to_do(posts: Any, sql: str, expected: str) -> None:
-    assert said(posts, sql) == expected
+def test_an_error_says_what_and_where_and_what_to_do(shop: Any, sql: str, expected: str) -> None:
+    assert said(shop, sql) == expected
 
 
 POSITIONS = [
@@ -78,17 +66,17 @@ POSITIONS = [
 
 
 @pytest.mark.parametrize(("sql", "position"), POSITIONS)
-def test_an_error_points_at_its_place(posts: Any, sql: str, position: tuple[int, int]) -> None:
+def test_an_error_points_at_its_place(shop: Any, sql: str, position: tuple[int, int]) -> None:
     with pytest.raises(midstream.Error) as caught:
-        posts.sql(sql)
+        shop.sql(sql)
     assert caught.value.position == position
     caret = str(caught.value).split("\n")[2]
     assert caret.strip() == "^"
 
 
-def test_an_error_of_running_keeps_its_class_and_text(posts: Any) -> None:
+def test_an_error_of_running_keeps_its_class_and_text(shop: Any) -> None:
     with pytest.raises(midstream.Error) as caught:
-        posts.sql("SELECT CAST(content AS int) FROM posts")
+        shop.sql("SELECT CAST(content AS int) FROM posts")
     assert caught.value.sqlstate == "22P02"
     assert "hello" in str(caught.value)
     assert "Traceback" not in str(caught.value)

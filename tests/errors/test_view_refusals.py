@@ -5,13 +5,13 @@ Every refusal leaves everything as it was. The words are the rule's; the positio
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
 import midstream
+from asking import refusal
 
 pytestmark = pytest.mark.spark
 SETUP = """
@@ -121,32 +121,6 @@ REFUSED = {
 }
 WAYS = ["CREATE CONTINUOUS VIEW v AS ", "CREATE OR REPLACE VIEW readers AS ", "EXPLAIN CREATE VIEW v AS "]
 CASES = [(rule, case) for rule, cases in REFUSED.items() for case in cases]
-
-
-@pytest.fixture(scope="module")
-def shop(database: Any) -> Iterator[Any]:
-    from conftest import drop_everything
-
-    drop_everything(database)
-    database.sql(SETUP)
-    session = database.session()
-    yield session
-    session.close()
-    drop_everything(database)
-
-
-def state_of(session: Any) -> list[Any]:
-    views = [row[0] for row in session.sql("SHOW VIEWS").fetchall()]
-    return [sorted(views), dict(session.sql("SHOW STATUS").fetchall())["current_scn"]]
-
-
-def refusal(session: Any, sql: str) -> midstream.Error:
-    before = state_of(session)
-    with pytest.raises(midstream.Error) as caught:
-        session.sql(sql)
-    assert state_of(session) == before
-    assert caught.value.sqlstate != "XX000", caught.value
-    return caught.value
 
 
 def name_of(rule: str, case: Refused) -> str:

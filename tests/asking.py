@@ -1,0 +1,60 @@
+"""What many tests ask of a session: its rows, its commit number, an error that changes nothing, and all at once."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import midstream
+
+
+def rows(session: Any, query: str) -> list[tuple[Any, ...]]:
+    return sorted(session.sql(query).fetchall(), key=repr)
+
+
+def scn_now(session: Any) -> int:
+    """As SHOW knows it, which takes no job."""
+    return int(dict(session.sql("SHOW STATUS").fetchall())["current_scn"])
+
+
+def fault(work: Callable[[], Any]) -> midstream.Error:
+    with pytest.raises(midstream.Error) as caught:
+        work()
+    assert caught.value.sqlstate != "XX000", caught.value
+    return caught.value
+
+
+def refusal(session: Any, refused: str | Callable[[], Any]) -> midstream.Error:
+    """The error of a statement, or of a call, that leaves everything as it was."""
+    before = _state_of(session)
+    error = fault(lambda: session.sql(refused).fetchall() if isinstance(refused, str) else refused())
+    assert _state_of(session) == before
+    return error
+
+
+def _state_of(session: Any) -> list[Any]:
+    streams = [(row["name"], row["rows"]) for row in session.sql("SHOW STREAMS").arrow().to_pylist()]
+    return [streams, sorted(name for name, *_ in session.sql("SHOW VIEWS").fetchall()), scn_now(session)]
+
+
+def in_threads(works: list[Callable[[], Any]]) -> None:
+    """Runs all at once; the first error of any is raised."""
+    wrong: list[BaseException] = []
+
+    def guarded(work: Callable[[], Any]) -> None:
+        try:
+            work()
+        except BaseException as error:
+            wrong.append(error)
+
+    threads = [threading.Thread(target=guarded, args=(work,)) for work in works]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=120)
+    assert not any(thread.is_alive() for thread in threads)
+    if wrong:
+        raise wrong[0]
