@@ -16,6 +16,7 @@ from midstream.log.files import LocalFiles
 from midstream.maintenance.engine import Progress
 from midstream.runtime.gathering import Gatherer
 from midstream.runtime.history import HISTORY, HistoryReader
+from midstream.runtime.lateness import LATE, LateReader
 from midstream.runtime.pipelines import PIPELINE, PipelineReader
 from midstream.runtime.readers import ReaderMaker
 from midstream.runtime.recovery import recover
@@ -145,6 +146,7 @@ class Database:
 READERS: dict[str, ReaderMaker] = {
     HISTORY: HistoryReader,
     PIPELINE: PipelineReader,
+    LATE: LateReader,
     TALLY: TallyReader,
     ROW_TALLY: TallyReader,
 }

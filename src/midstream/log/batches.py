@@ -24,6 +24,16 @@ SCN, POSITION, ARRIVED = "_scn", "_position", "_arrived"
 
 
 @dataclass(frozen=True)
+class Times:
+    """The times of the rows of an insert, in microseconds since 1970."""
+
+    scn: int
+    low: int | None
+    high: int | None
+    has_nulls: bool
+
+
+@dataclass(frozen=True)
 class BatchFile:
     path: str
     rows: int
@@ -35,6 +45,8 @@ class BatchFile:
     """When all its rows arrived, where they have one SCN."""
     row_groups: tuple[int, ...] | None = None
     """Only these row groups of the file, where tasks share it."""
+    times: tuple[Times, ...] = ()
+    """What the stream's column of time says of each insert, where somebody goes by it."""
 
 
 @dataclass(frozen=True)
@@ -107,8 +119,11 @@ class Sealer:
     def folder(self, stream_id: int) -> str:
         return f"{self._folder}/{stream_id}"
 
-    def seal(self, segment: Segment, schemas: Mapping[int, pa.Schema]) -> Sealed:
-        """The files of each stream in `schemas` that has rows in the segment."""
+    def seal(
+        self, segment: Segment, schemas: Mapping[int, pa.Schema], clocks: Mapping[int, str] | None = None
+    ) -> Sealed:
+        """The files of each stream in `schemas` that has rows in the segment. Of streams in `clocks`, the times of
+        each insert are noted, from the column that is named there."""
         records = [record for record in segment.records if record.stream_id in schemas]
         loaded: dict[tuple[int, int], RowsRecord] = {}
         if any(isinstance(record, RowsRecord) for record in records):
@@ -116,7 +131,9 @@ class Sealer:
         found: dict[int, tuple[BatchFile, ...]] = {}
         for stream_id in dict.fromkeys(record.stream_id for record in records):
             own = [record for record in records if record.stream_id == stream_id]
-            found[stream_id] = tuple(self._files_of(segment, stream_id, own, loaded, schemas[stream_id]))
+            files = self._files_of(segment, stream_id, own, loaded, schemas[stream_id])
+            clock = (clocks or {}).get(stream_id)
+            found[stream_id] = tuple(files) if clock is None else tuple(_with_times(file, clock) for file in files)
         return Sealed(segment, found)
 
     def _files_of(
@@ -158,6 +175,46 @@ class Sealer:
             self._files.make_folder(path.rpartition("/")[0])
             size = write_parquet(self._files, path, table)
             return BatchFile(path, table.num_rows, size, records[0].first_position)
+
+
+def _with_times(file: BatchFile, column: str) -> BatchFile:
+    with disk_errors("a batch could not be read"):
+        if file.scn is not None:
+            return replace(file, times=(_times_of_file(file.path, column, file.scn),))
+        table = pq.read_table(file.path, columns=[SCN, column], partitioning=None)
+        times = pa.table({SCN: table.column(SCN), "time": _microseconds(table.column(column))})
+        nulls = pc.CountOptions(mode="only_null")
+        grouped = times.group_by(SCN).aggregate([("time", "min"), ("time", "max"), ("time", "count", nulls)])
+        names = (SCN, "time_min", "time_max", "time_count")
+        rows = zip(*(grouped.column(name).to_pylist() for name in names), strict=True)
+        found = [Times(scn, low, high, bool(count)) for scn, low, high, count in rows]
+        return replace(file, times=tuple(sorted(found, key=lambda times: times.scn)))
+
+
+def _times_of_file(path: str, column: str, scn: int) -> Times:
+    """From what a file's footer says of each row group, where it does."""
+    file = pq.ParquetFile(path)
+    place = file.schema_arrow.get_field_index(column)
+    type_ = file.schema_arrow.field(place).type
+    lows, highs, has_nulls = list[int | None](), list[int | None](), False
+    for number in range(file.metadata.num_row_groups):
+        known = file.metadata.row_group(number).column(place).statistics
+        if known is not None and known.has_min_max and known.has_null_count:
+            values, nulls = pa.chunked_array([pa.array([known.min, known.max], type_)]), known.null_count
+        else:
+            values = file.read_row_group(number, columns=[column]).column(0)
+            nulls = values.null_count
+        ends = pc.min_max(_microseconds(values)).as_py()
+        lows.append(ends["min"])
+        highs.append(ends["max"])
+        has_nulls = has_nulls or bool(nulls)
+    low = min((value for value in lows if value is not None), default=None)
+    return Times(scn, low, max((value for value in highs if value is not None), default=None), has_nulls)
+
+
+def _microseconds(times: pa.ChunkedArray) -> pa.ChunkedArray:
+    zone = getattr(times.type, "tz", None)
+    return times.cast(pa.timestamp("us", tz=zone)).cast(pa.int64())
 
 
 def _repeated(values: Sequence[int], times: Sequence[int]) -> pa.Array:

@@ -144,6 +144,7 @@ class Journal:
         self._moved = moved
         self._accepted = accepted
         self._clock = clock
+        self._latest = 0.0
         self._turn = threading.RLock()
         self._alone = 0
         """How often somebody has asked to be alone, who has the turn."""
@@ -212,7 +213,7 @@ class Journal:
         taken = [self._queue.popleft() for _ in range(len(self._queue))]
         if not taken:
             return
-        draft = _Draft(self.last_scn, self._clock())
+        draft = _Draft(self.last_scn, self.now())
         before = self._mark()
         try:
             self._check_sound()
@@ -484,6 +485,11 @@ class Journal:
             finally:
                 self._alone -= 1
 
+    def now(self) -> float:
+        """The time of what is written now: it never goes back, whatever the machine's clock does."""
+        self._latest = max(self._latest, self._clock())
+        return self._latest
+
     def want(self, stream_id: int, wanted: bool) -> None:
         """Whether anybody reads a stream: the rows of others are not kept."""
         with self._turn:
@@ -575,6 +581,7 @@ class Journal:
             case RowsRecord() | FilesRecord():
                 segment.last_scn = max(segment.last_scn, record.last_scn)
                 segment.records.append(_without_rows(record))
+                self._latest = max(self._latest, record.at)
         self.last_scn = max(self.last_scn, segment.last_scn)
 
     def _recount(self, record: DataRecord) -> None:
@@ -609,7 +616,7 @@ class Turn:
 
     def prepare(self, insert: Insert) -> None:
         """Writes rows that will count if the commit does."""
-        journal, draft = self._journal, _Draft(self.scn, self._journal._clock())
+        journal, draft = self._journal, _Draft(self.scn, self._journal.now())
         if journal._is_late(insert):
             raise NowWanted("the stream has a reader now")
         journal._add(draft, insert)

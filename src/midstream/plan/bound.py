@@ -26,6 +26,7 @@ from midstream.plan.typing.scopes import Scope
 from midstream.relations.schema import RowHolder
 from midstream.relations.table import ROW_ID, Column
 from midstream.relations.view import ContinuousView, Derived
+from midstream.relations.window import Slots
 from midstream.types import Type
 
 
@@ -43,11 +44,13 @@ class Scan:
     relation: RowHolder | ContinuousView | Derived
     source: SourceKind
     """`changes` is the table's change log: its columns and old_new_mark, dml_type, trans_scn; `history` is what a
-    stream has kept, `stream` what comes of it; `view` is the result of a continuous view, `state` the partials of one,
-    and `static` what was computed once for it."""
+    stream has kept, `late` what came too late for windows, `stream` what comes of it; `view` is the result of a
+    continuous view, `state` the partials of one, and `static` what was computed once for it."""
     as_of: int | None
     columns: tuple[str, ...]
     """What must be read."""
+    slots: Slots | None = None
+    all_windows: bool = False
 
 
 @dataclass(frozen=True)
@@ -139,7 +142,7 @@ def _scans(binding: Binding, tree: exp.Expression) -> tuple[Scan, ...]:
     for key, name in binding.scans.items():
         if name in used:
             columns = tuple(c for c in key.columns() if c in used[name]) or (ROW_ID,)
-            scans.append(Scan(name, key.relation, key.source, key.as_of, columns))
+            scans.append(Scan(name, key.relation, key.source, key.as_of, columns, key.slots, key.all_windows))
     return tuple(scans)
 
 

@@ -15,9 +15,10 @@ from midstream.plan.nodes import keep_place, quoted, table_alias
 from midstream.relations.schema import RowHolder, Schema
 from midstream.relations.table import ROW_ID, ROW_ID_TYPE
 from midstream.relations.view import ContinuousView, Derived
+from midstream.relations.window import PLACE, SLOT, Slots, Window
 from midstream.types import BIGINT, TEXT, Type
 
-SourceKind = Literal["table", "changes", "history", "stream", "static", "state", "view"]
+SourceKind = Literal["table", "changes", "history", "late", "stream", "static", "state", "view"]
 CHANGE_COLUMNS: tuple[tuple[str, Type], ...] = (("old_new_mark", TEXT), ("dml_type", TEXT), ("trans_scn", BIGINT))
 """What the change log of a table has beside the table's own columns."""
 
@@ -40,12 +41,18 @@ class ScanKey:
     relation: RowHolder | ContinuousView | Derived
     source: SourceKind
     as_of: int | None
+    slots: Slots | None = None
+    """The basic windows of a windowed stream."""
+    all_windows: bool = False
+    """Of a window view: every result that is kept, not the newest alone."""
 
     def columns(self) -> dict[str, Type]:
         if isinstance(self.relation, ContinuousView | Derived):
             return dict(self.relation.columns)
         own = {column.name: column.type for column in self.relation.columns}
-        if self.source in ("history", "stream"):
+        if self.slots is not None:
+            return {**own, SLOT: BIGINT, PLACE: BIGINT}
+        if self.source in ("history", "stream", "late"):
             return own
         extra = dict(CHANGE_COLUMNS) if self.source == "changes" else {}
         return {**own, **extra, ROW_ID: ROW_ID_TYPE}
@@ -63,6 +70,10 @@ class Binding:
     _parameters_used: set[int] = field(default_factory=set)
     takes_streams: bool = False
     """Whether a stream stands for the rows that come: in the query of a continuous view."""
+    windows: list[Window] = field(default_factory=list)
+    """The windows over streams, each once."""
+    window_streams: list[set[int]] = field(default_factory=list)
+    """The streams that each is over."""
     views_open: tuple[str, ...] = ()
     stars: list[tuple[Position, tuple[str, ...]]] = field(default_factory=list)
     """Where a * stands in the statement, and the names that it stands for, as they can be written in its place."""

@@ -59,7 +59,9 @@ def at_moment(tree: exp.Expression, words: dict[str, str]) -> exp.Expression:
         return tree
     moved = tree.copy()
     for node in moments_in(moved):
-        node.set("this", _as_literal(words[node.meta[_KEY]], node))
+        word = words.get(node.meta[_KEY])
+        if word is not None:
+            node.set("this", _as_literal(word, node))
     return moved
 
 

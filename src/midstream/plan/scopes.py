@@ -43,6 +43,8 @@ class Source:
     """The base table, where its keys hold for this source."""
     relation_name: str = ""
     place: Position | None = None
+    hidden: tuple[VisibleColumn, ...] = ()
+    """What can be named but is not in `*`: window_start and window_end."""
 
     def column(self, kernel_name: str) -> exp.Column:
         return column_node(self.alias, kernel_name)
@@ -65,13 +67,15 @@ class Namespace:
     columns: tuple[VisibleColumn, ...] = ()
     nameless: tuple[Source, ...] = ()
     """Derived tables without alias: their columns are visible, their name is not."""
+    hidden: tuple[VisibleColumn, ...] = ()
+    """What can be named where no column has the name."""
 
     @staticmethod
     def of(source: Source) -> Namespace:
         columns = tuple(VisibleColumn(c.name, source.column(c.kernel_name)) for c in source.columns)
         if not source.name:
-            return Namespace({}, columns, (source,))
-        return Namespace({source.name: source}, columns)
+            return Namespace({}, columns, (source,), source.hidden)
+        return Namespace({source.name: source}, columns, (), source.hidden)
 
     def with_all_of(self, other: Namespace) -> Namespace:
         return self.joined(other, self.columns + other.columns)
@@ -82,14 +86,16 @@ class Namespace:
                 raise DuplicateName(
                     f'table name "{name}" specified more than once', sqlstate="42712", position=source.place
                 )
-        return Namespace({**self.sources, **other.sources}, columns, self.nameless + other.nameless)
+        hidden = self.hidden + tuple(column for column in other.hidden if column not in self.hidden)
+        return Namespace({**self.sources, **other.sources}, columns, self.nameless + other.nameless, hidden)
 
     @property
     def all_sources(self) -> tuple[Source, ...]:
         return (*self.sources.values(), *self.nameless)
 
     def named(self, name: str) -> list[VisibleColumn]:
-        return [column for column in self.columns if column.name == name]
+        found = [column for column in self.columns if column.name == name]
+        return found or [column for column in self.hidden if column.name == name]
 
     def written(self, column: VisibleColumn) -> str | None:
         """How the user can write one of the columns: alone if that is clear, else with its source."""
@@ -168,6 +174,9 @@ def _resolve_qualified(node: exp.Column, scope: Scope) -> exp.Expression:
     found = [column for column in source.columns if column.name == name]
     if len(found) > 1:
         raise AmbiguousName(f'column reference "{name}" is ambiguous', position=place_of(node))
+    hidden = next((column.node for column in source.hidden if column.name == name), None)
+    if not found and hidden is not None:
+        return hidden.copy()
     if not found:
         raise UndefinedName(
             f"column {source_name}.{name} does not exist",

@@ -41,18 +41,17 @@ from midstream.plan.nodes import (
 from midstream.plan.scopes import Cte, Namespace, Scope, Source, SourceColumn, VisibleColumn, did_you_mean
 from midstream.plan.support import not_yet, refuse_arguments
 from midstream.plan.trees import BoundTree, as_derived, rename_columns, source_columns, with_names
+from midstream.plan.windows import windowed_item
 from midstream.relations.stream import Stream
 from midstream.relations.table import Table
 from midstream.relations.view import ContinuousView, View
 from midstream.sql.nodes import AllWindows, AsOf, Changes, MatchRecognize, PartReference, Pattern, Reading, StreamWindow
 
-CHANGE_LOG_PREFIX = "clog_"
+CHANGE_LOG_PREFIX, LATE_PREFIX = "clog_", "late_"
 _WINDOW_FUNCTIONS = frozenset(["tumble", "hop", "session", "table"])
 _PATH_FORMATS = frozenset("parquet csv json orc avro text delta binaryfile jdbc iceberg".split())
 _READINGS: dict[type[Reading], str] = {
     Changes: "CHANGES",
-    AllWindows: "ALL WINDOWS",
-    StreamWindow: "a window over a stream",
     PartReference: "a part reference",
     Pattern: "PATTERN",
     MatchRecognize: "MATCH_RECOGNIZE",
@@ -379,6 +378,9 @@ def _bind_named(binding: Binding, node: exp.Table, outer: Scope) -> Item:
     refuse_arguments(node, ("this", "alias", "db", "catalog", "reading", "joins"))
     _refuse_foreign(node)
     name, alias = name_of(node.this), node.args.get("alias")
+    reading = node.args.get("reading")
+    if isinstance(reading, StreamWindow | AllWindows):
+        return _window_item(binding, name, reading, alias, node)
     as_of = _as_of(binding, node, outer)
     cte = outer.ctes.get(name) if node.args.get("reading") is None and not node.args.get("db") else None
     if cte is not None:
@@ -393,6 +395,21 @@ def _bind_named(binding: Binding, node: exp.Table, outer: Scope) -> Item:
     if isinstance(relation, ContinuousView):
         return _continuous_item(binding, relation, alias, node, as_of)
     return _view_item(binding, relation, alias, node, as_of)
+
+
+def _window_item(
+    binding: Binding, name: str, reading: StreamWindow | AllWindows, alias: exp.Expression | None, node: exp.Table
+) -> Item:
+    relation = binding.schema.relation(name)
+    if relation is None:
+        raise undefined_relation(binding, name, node)
+    if isinstance(reading, StreamWindow):
+        if not isinstance(relation, Stream):
+            raise WrongObject(f'"{name}" is not a stream, and only a stream has windows', position=place_of(node))
+        return windowed_item(binding, relation, reading, alias, node)
+    if not isinstance(relation, ContinuousView) or not relation.is_windowed:
+        raise WrongObject(f'"{name}" is not a view over windows, and has no windows to read', position=place_of(node))
+    return _scan_item(binding, ScanKey(relation, "view", None, all_windows=True), alias, node, None)
 
 
 def _continuous_item(
@@ -503,7 +520,10 @@ def _scan_item(
 def _change_log_item(
     binding: Binding, name: str, alias: exp.Expression | None, node: exp.Table, as_of: int | None
 ) -> Item:
-    """clog_<table>: every change of the table, old and new images."""
+    """clog_<table>: every change of the table, old and new images; late_<stream>: rows that were too late."""
+    late = binding.schema.relation(name.removeprefix(LATE_PREFIX)) if name.startswith(LATE_PREFIX) else None
+    if isinstance(late, Stream) and as_of is None:
+        return _scan_item(binding, ScanKey(late, "late", None), alias, node, None)
     table = (
         binding.schema.relation(name.removeprefix(CHANGE_LOG_PREFIX)) if name.startswith(CHANGE_LOG_PREFIX) else None
     )

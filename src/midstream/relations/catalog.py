@@ -217,6 +217,19 @@ class Catalog:
         with self._lock, self._errors():
             self._set_meta(f"setting {name}", value)
 
+    def kept(self, name: str) -> str | None:
+        """A text that was kept under a name."""
+        with self._lock, self._errors():
+            return self._meta(f"kept {name}", "") or None
+
+    def keep(self, name: str, text: str) -> None:
+        with self._lock, self._errors():
+            self._set_meta(f"kept {name}", text)
+
+    def forget(self, name: str) -> None:
+        with self._lock, self._errors():
+            self._db.execute("DELETE FROM meta WHERE key = ?", (f"kept {name}",))
+
     # --- publishing ------------------------------------------------------------------------------
 
     def publish(self, publication: Publication) -> CatalogState:

@@ -38,7 +38,14 @@ def encode(relation: Relation) -> str:
         columns = [[name, str(type_)] for name, type_ in relation.columns]
         written_view: dict[str, Any] = {"columns": columns, "query": relation.query, "reads": relation.reads}
         if isinstance(relation, ContinuousView):
-            written_view |= {"kernel": relation.kernel, "backfill": relation.backfill}
+            written_view["options"] = {
+                "kernel": relation.kernel,
+                "backfill": relation.backfill,
+                "is_windowed": relation.is_windowed,
+                "maintenance": relation.maintenance,
+                "retain_windows": relation.retain_windows,
+                "retain_seconds": relation.retain_seconds,
+            }
         return json.dumps(written_view)
     written: dict[str, Any] = {
         "columns": [_encode_column(column) for column in relation.columns],
@@ -58,7 +65,7 @@ def decode(kind: str, id: int, name: str, text: str) -> Relation:
     if kind in ("view", "continuous view"):
         named = tuple((column, parse_type(type_)) for column, type_ in value["columns"])
         plain = (id, name, named, value["query"], tuple(value["reads"]))
-        return View(*plain) if kind == "view" else ContinuousView(*plain, value["kernel"], value["backfill"])
+        return View(*plain) if kind == "view" else ContinuousView(*plain, **value["options"])
     columns = tuple(_decode_column(column) for column in value.pop("columns"))
     constraints = tuple(_decode_constraint(constraint) for constraint in value.pop("constraints"))
     if kind == "table":

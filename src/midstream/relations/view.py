@@ -26,6 +26,13 @@ class ContinuousView(View):
     """Who computes the partials."""
     backfill: bool = False
     """Whether it began with the history of its streams."""
+    is_windowed: bool = False
+    """Whether it reads streams by windows: it has a result for each window."""
+    maintenance: str = "auto"
+    """Of windows: 'incremental', 'reevaluate', or whichever is faster."""
+    retain_windows: int | None = None
+    retain_seconds: float | None = None
+    """How many results are kept, or for how long; neither: the last hundred."""
 
     @property
     def column_names(self) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ types, conditions and defaults bind. What others read is not dropped under them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from midstream.errors import (
@@ -21,7 +21,7 @@ from midstream.errors import (
     WrongObject,
 )
 from midstream.plan import BindContext, Output, bind_condition, bind_default, bind_query, freeze_stars
-from midstream.plan.cut import cut_view
+from midstream.plan.cut import ViewPlan, cut_view
 from midstream.relations.catalog import Catalog, CatalogState
 from midstream.relations.definition import kind_of
 from midstream.relations.schema import Relation, RowHolder
@@ -37,11 +37,13 @@ from midstream.relations.table import (
     TableConstraint,
 )
 from midstream.relations.view import ContinuousView, View
+from midstream.runtime.lateness import late_reader
 from midstream.runtime.rows import STREAM_MARKS
 from midstream.runtime.store import Store
 from midstream.runtime.transaction import Transaction
 from midstream.runtime.writing import Writer
 from midstream.sql import parse_query
+from midstream.sql.durations import microseconds_of
 from midstream.sql.mentions import columns_named, relations_named
 from midstream.sql.statements import (
     Check,
@@ -290,11 +292,12 @@ def create_view(writer: Writer, statement: CreateView) -> tuple[str, ...]:
 
 def reads_stream(statement: CreateView, state: CatalogState) -> str | None:
     """The first stream that a view's query names."""
-    named = relations_read(statement.query, state)
-    return next((name for name in named if isinstance(state.relations[name], Stream)), None)
+    named = relations_named(statement.query)
+    return next((name for name in named if isinstance(state.relations.get(name), Stream)), None)
 
 
-VIEW_OPTIONS = ("backfill",)
+VIEW_OPTIONS = ("backfill", "maintenance", "retain")
+MAINTENANCE = ("auto", "incremental", "reevaluate")
 
 
 def define_view(
@@ -305,9 +308,11 @@ def define_view(
     options = _view_options(statement, stream)
     notices: tuple[str, ...] = ()
     outputs: tuple[Output, ...]
+    is_windowed = False
     if stream is not None:
-        plan = cut_view(statement.query, schema, context)
-        outputs, notices = plan.outputs, plan.notices
+        plan = cut_view(statement.query, schema, context, keep_rows=options.get("maintenance") == "reevaluate")
+        outputs, notices, is_windowed = plan.outputs, plan.notices, bool(plan.windows)
+        _check_windowed(store, options, plan)
     else:
         outputs = bind_query(statement.query, schema, context).outputs
     names = [output.name for output in outputs]
@@ -326,7 +331,36 @@ def define_view(
     if stream is None:
         return View(*plain), notices
     kernel = "spark" if writer.settings["kernel"] == "spark" else "duckdb"
-    return ContinuousView(*plain, kernel, bool(options.get("backfill"))), notices
+    kept = options.get("retain")
+    return ContinuousView(
+        *plain,
+        kernel,
+        bool(options.get("backfill")),
+        is_windowed,
+        str(options.get("maintenance", "auto")),
+        kept if isinstance(kept, int) else None,
+        kept if isinstance(kept, float) else None,
+    ), notices
+
+
+def _check_windowed(store: Store, options: Mapping[str, object], plan: ViewPlan) -> None:
+    for name in ("maintenance", "retain"):
+        if name in options and not plan.windows:
+            raise InvalidParameter(f'option "{name}" is one of views over windows', sqlstate="22023")
+    if options.get("backfill") and plan.windows:
+        raise Unsupported(
+            "a view over windows cannot begin with the history of its streams",
+            hint="Leave backfill out: it begins with the rows that come.",
+        )
+    for window, streams in zip(plan.windows, plan.window_streams, strict=True):
+        for id in streams if window.slots.column is not None else ():
+            known = late_reader(store, id)
+            if known is not None and known[1].clock != window.slots.column:
+                raise Unsupported(
+                    f'windows over this stream go by its column "{known[1].clock}", not "{window.slots.column}"',
+                    detail="A stream has one time of its own.",
+                    hint="Create the stream WITH (timestamp = …), and another stream for another time.",
+                )
 
 
 def _view_options(statement: CreateView, stream: str | None) -> dict[str, object]:
@@ -346,15 +380,42 @@ def read_option(name: str, value: object) -> object:
             detail="The options are " + ", ".join(VIEW_OPTIONS) + ".",
             sqlstate="22023",
         )
+    if name == "maintenance":
+        if str(value).lower() not in MAINTENANCE:
+            raise InvalidParameter(
+                f'option "maintenance" takes {", ".join(MAINTENANCE)}, not {value!r}', sqlstate="22023"
+            )
+        return str(value).lower()
+    if name == "retain":
+        return _read_retain(value)
     if str(value).lower() not in ("true", "false", "on", "off", "1", "0"):
         raise InvalidParameter(f'option "{name}" takes true or false, not {value!r}', sqlstate="22023")
     return str(value).lower() in ("true", "on", "1")
 
 
+def _read_retain(value: object) -> int | float:
+    """A number of windows, or seconds."""
+    if str(value).isdigit() and int(str(value)) > 0:
+        return int(str(value))
+    length = microseconds_of(str(value))
+    if not length:
+        raise InvalidParameter(
+            f'option "retain" takes a number of windows or a length of time, not {value!r}',
+            hint="Write retain = 1000, or retain = '1 day'.",
+            sqlstate="22023",
+        )
+    return length / 1e6
+
+
 def relations_read(query: Sql, state: CatalogState) -> tuple[str, ...]:
     """The relations that a query names, its change logs counted as their tables."""
-    named = [name.removeprefix("clog_") for name in relations_named(query)]
+    named = [name if name in state.relations else _base(name) for name in relations_named(query)]
     return tuple(dict.fromkeys(name for name in named if name in state.relations))
+
+
+def _base(name: str) -> str:
+    """The relation that a change log or late rows are of."""
+    return next((name.removeprefix(prefix) for prefix in ("clog_", "late_") if name.startswith(prefix)), name)
 
 
 # --- who reads whom --------------------------------------------------------------------------------
@@ -384,7 +445,7 @@ def _still_binds(store: Store, view: View, state: CatalogState, context: BindCon
     schema = StateSchema(store.catalog, state)
     try:
         if isinstance(view, ContinuousView):
-            plan = cut_view(parse_query(view.query), schema, context)
+            plan = cut_view(parse_query(view.query), schema, context, keep_rows=view.maintenance == "reevaluate")
             return _types(plan.outputs) == _types_of(view) and store.views.keeps(view, plan)
         return _types(bind_query(parse_query(view.query), schema, context).outputs) == _types_of(view)
     except Error:

@@ -33,6 +33,7 @@ class HistoryReader:
     stores_rows: bool = True
     needs_places: bool = True
     kernel: Kernel = "duckdb"
+    clock: str | None = None
 
     @property
     def columns(self) -> frozenset[str]:
@@ -46,7 +47,7 @@ class HistoryReader:
         sources = [batch_source(batch, self.stream, self.stream.column_names, marked=True) for batch in batches]
         return [replace(source, sql=text, output=output) for source in sources]
 
-    def absorb(self, state: str, answers: Sequence[Answer], upto: int) -> Absorbed:
+    def absorb(self, state: str, answers: Sequence[Answer], batch: Batch) -> Absorbed:
         folder = self.store.folder(self.stream.id)
         files = [
             (DataFile(Path(file.path).name, file.rows, file.bytes), file.stats)

@@ -18,8 +18,9 @@ from midstream.relations.catalog import CatalogState, ReaderEntry
 from midstream.relations.stream import Stream
 from midstream.relations.table import Table
 from midstream.relations.view import ContinuousView
+from midstream.runtime.clocks import Clock
 from midstream.runtime.history import HISTORY
-from midstream.runtime.merging import Merger
+from midstream.runtime.lateness import follow
 from midstream.runtime.pipelines import PIPELINE, PipelineReader, kept_files, static_inputs
 from midstream.runtime.query import prepare
 from midstream.runtime.reading import Picture, history_view
@@ -54,12 +55,12 @@ class Maker:
         store: Store,
         plan: Callable[[ContinuousView], ViewPlan],
         readers: Callable[[], Readers],
-        merger: Merger,
+        attend: Callable[[PipelineReader], None],
     ) -> None:
         self._store = store
         self._plan = plan
         self._readers = readers
-        self._merger = merger
+        self._attend_to = attend
 
     def make(
         self,
@@ -97,17 +98,21 @@ class Maker:
             for id, state in joining.states.items():
                 self._attend(streams.renew(id, state.written()))
         for stream, state in new:
+            slots = state.program.feeds[stream.id].slots
+            if slots is not None and slots.column is not None:
+                follow(self._store, stream, slots.column)
 
-            def begun(scn: int, state: State = state) -> str:
+            def begun(scn: int, state: State = state, stream: Stream = stream, windowed: bool = bool(slots)) -> str:
                 for file in state.files:
                     file.upto = scn
-                return replace(state, start=scn, backfill=scn if view.backfill else None).written()
+                clock = Clock(origin=streams.journal.standing(stream.id).rows) if windowed else None
+                return replace(state, start=scn, backfill=scn if view.backfill else None, clock=clock).written()
 
             self._attend(streams.reader(streams.register(stream, view.name, PIPELINE, begun).id))
 
     def _attend(self, reader: object) -> None:
         assert isinstance(reader, PipelineReader)
-        reader.grown = self._merger.grown
+        self._attend_to(reader)
 
     # --- sharing ---------------------------------------------------------------------------------
 

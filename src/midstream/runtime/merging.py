@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timezone
+from typing import TYPE_CHECKING
 
 from midstream.errors import Error
 from midstream.maintenance.engine import Cancellation, Input, Piece, WriteParquet
@@ -20,6 +21,9 @@ from midstream.runtime.pipelines import PipelineReader, kept_files
 from midstream.runtime.states import KeptFile, State, as_input
 from midstream.runtime.store import Store
 
+if TYPE_CHECKING:
+    from midstream.runtime.windows import Windows
+
 MANY_ROWS = 1_000_000
 """A merge of more is shared among tasks, by the hash of the keys."""
 PATIENCE = 1.0
@@ -27,9 +31,10 @@ PATIENCE = 1.0
 
 
 class Merger:
-    def __init__(self, store: Store, plan: Callable[[ContinuousView], ViewPlan]) -> None:
+    def __init__(self, store: Store, plan: Callable[[ContinuousView], ViewPlan], windows: Windows) -> None:
         self._store = store
         self._plan = plan
+        self._windows = windows
         self._lock = threading.Lock()
         self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="midstream-merge")
         self._merging: set[int] = set()
@@ -115,7 +120,7 @@ class Merger:
         for part in range(parts):
             name, conditions = program.merge_scan, []
             if dead is not None:
-                conditions.append(f"NOT coalesce({dead}, false)")
+                conditions.append(f"NOT ({dead})")
             if parts > 1:
                 conditions.append(_share_of_keys(program.keys, part, parts, program.kernel))
             inputs: dict[str, Input] = {f"{name}_all": as_input(old, program.columns)}
@@ -128,14 +133,23 @@ class Merger:
     def _dead(self, state: State) -> str | None:
         relations = self._store.catalog.state.relations.values()
         members = [v for v in relations if isinstance(v, ContinuousView) and v.id in state.views]
-        plans = [self._plan(view) for view in members]
-        pipelines = [p for plan in plans for p in plan.pipelines if p.name == state.program.name]
-        if not pipelines or len(members) < len(state.views):
+        if len(members) < len(state.views):
             return None
-        words: dict[str, str] = {}
-        for plan in plans:
-            words |= plan.words(datetime.now(timezone.utc), 0)
-        return dead_rows(pipelines, words, state.program.kernel)
+        found: list[str] = []
+        for view in members:
+            plan = self._plan(view)
+            pipelines = [p for p in plan.pipelines if p.name == state.program.name]
+            words = plan.words(datetime.now(timezone.utc), 0)
+            if plan.windows:
+                log = self._windows.log_of(view)
+                if log.next is None:
+                    return None
+                words |= plan.window_words(log.next, log.firsts)
+            dead = dead_rows(pipelines, words, state.program.kernel) if pipelines else None
+            if dead is None:
+                return None
+            found.append(f"coalesce({dead}, false)")
+        return " AND ".join(dict.fromkeys(found)) or None
 
 
 def _share_of_keys(keys: Sequence[str], part: int, parts: int, kernel: str) -> str:

@@ -5,14 +5,17 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from datetime import datetime, timedelta
 
 from midstream.kernels import Kernel, quote_name
-from midstream.log.batches import Batch
+from midstream.log.batches import ARRIVED, Batch
 from midstream.log.files import disk_errors
 from midstream.maintenance.engine import Answer, Input, Piece, WriteParquet
 from midstream.relations.catalog import ReaderEntry
 from midstream.relations.stream import Stream
 from midstream.relations.table import ROW_ID
+from midstream.relations.window import PLACE, SLOT
+from midstream.runtime.clocks import Clock, Watermarks, lateness_of, windowed_rows
 from midstream.runtime.readers import BATCH, Absorbed, batch_source
 from midstream.runtime.states import KeptFile, State, as_input
 from midstream.runtime.store import Store
@@ -20,9 +23,11 @@ from midstream.runtime.store import Store
 PIPELINE = "pipeline"
 
 
+LOW, ARRIVAL = "low", "arrival"
+
+
 class PipelineReader:
     stores_rows = False
-    needs_places = False
 
     def __init__(self, store: Store, stream: Stream, entry: ReaderEntry) -> None:
         self._store = store
@@ -30,6 +35,9 @@ class PipelineReader:
         self.id = entry.id
         self.state = State.read(entry.state, str(store.path / "views"))
         self.grown: Callable[[PipelineReader], None] = lambda reader: None
+        self.feed = self.state.program.feeds[stream.id]
+        self.seed: Callable[[Stream, int], int | None] = lambda stream, scn: None
+        """The largest time in the stream up to an SCN, for a pipeline that begins there."""
 
     @property
     def kernel(self) -> Kernel:
@@ -39,33 +47,80 @@ class PipelineReader:
     def columns(self) -> frozenset[str]:
         return frozenset(self._feed_columns())
 
+    @property
+    def needs_places(self) -> bool:
+        return self.feed.slots is not None
+
+    @property
+    def clock(self) -> str | None:
+        return self.feed.slots.column if self.feed.slots is not None else None
+
     def _feed_columns(self) -> tuple[str, ...]:
-        feed = self.state.program.feeds[self.stream.id]
-        return tuple(name for name in feed.columns if name != ROW_ID)
+        found = [name for name in self.feed.columns if name not in (ROW_ID, SLOT, PLACE)]
+        return tuple(found) if self.clock is None or self.clock in found else (*found, self.clock)
 
     def pieces(self, batches: Sequence[Batch]) -> Sequence[Piece]:
-        return [self._piece(batch) for batch in batches]
+        if self.feed.slots is None:
+            return [self._piece(batch) for batch in batches]
+        whole = Batch(self.stream.id, 0, 0, tuple(file for batch in batches for file in batch.files))
+        watermarks = self._clock_now(batches[0].after).watermarks(whole, lateness_of(self.stream))
+        return [self._windowed_piece(batch, watermarks) for batch in batches]
 
     def _piece(self, batch: Batch) -> Piece:
-        program, kernel = self.state.program, self.kernel
-        feed, columns = program.feeds[self.stream.id], self._feed_columns()
+        kernel, columns = self.kernel, self._feed_columns()
         source = batch_source(batch, self.stream, columns, kernel=kernel)
         listed = ", ".join(quote_name(name, kernel) for name in columns) or f"0 AS {quote_name(ROW_ID, kernel)}"
-        rows = f"SELECT {listed} FROM {BATCH}"
-        inputs: dict[str, Input] = {**source.inputs, **static_inputs(self.state, feed.statics)}
-        output = WriteParquet(self.state.folder, program.columns, compressed=False)
-        return replace(
-            source, sql=feed.sql, inputs=inputs, views=(*source.views, (feed.stream_scan, rows)), output=output
-        )
+        return self._over(source, f"SELECT {listed} FROM {BATCH}")
 
-    def absorb(self, state: str, answers: Sequence[Answer], upto: int) -> Absorbed:
-        files = kept_files(self._store, answers, upto)
+    def _windowed_piece(self, batch: Batch, watermarks: Watermarks) -> Piece:
+        """Rows with the number of their basic window; beside, where the stream then stands."""
+        kernel, columns, slots = self.kernel, self._feed_columns(), self.feed.slots
+        assert slots is not None and self.state.clock is not None
+        source = batch_source(batch, self.stream, columns, marked=True, kernel=kernel)
+        source = replace(source, inputs={**source.inputs, **watermarks.input()})
+        text = windowed_rows(columns, slots, self.state.clock, kernel, self.stream, watermarks.has_late)
+        name = quote_name(SLOT, kernel)
+        low = f"SELECT min({name}) AS low FROM {quote_name(self.feed.stream_scan, kernel)}"
+        piece = self._over(source, text)
+        return replace(piece, checks=((LOW, low), (ARRIVAL, f"SELECT max({ARRIVED}) AS arrival FROM {BATCH}")))
+
+    def _over(self, source: Piece, rows: str) -> Piece:
+        inputs: dict[str, Input] = {**source.inputs, **static_inputs(self.state, self.feed.statics)}
+        output = WriteParquet(self.state.folder, self.state.program.columns, compressed=False)
+        views = (*source.views, (self.feed.stream_scan, rows))
+        return replace(source, sql=self.feed.sql, inputs=inputs, views=views, output=output)
+
+    def _clock_now(self, after: int) -> Clock:
+        """Where the stream stands before a batch; a pipeline that has seen nothing goes by what others have seen."""
+        clock = self.state.clock
+        assert clock is not None
+        if clock.high is None and self.clock is not None:
+            return replace(clock, high=self.seed(self.stream, after))
+        return clock
+
+    def absorb(self, state: str, answers: Sequence[Answer], batch: Batch) -> Absorbed:
+        files = kept_files(self._store, answers, batch.upto)
+        clock = self.state.clock
+        if clock is not None:
+            low = [row["low"] for answer in answers for row in answer.checks[LOW].to_pylist()]
+            arrived = [row["arrival"] for answer in answers for row in answer.checks[ARRIVAL].to_pylist()]
+            newest = max((moment for moment in arrived if moment is not None), default=None)
+            clock = self._clock_now(batch.after).after(
+                batch, min((slot for slot in low if slot is not None), default=None), _microseconds(newest)
+            )
 
         def settle() -> None:
             self.state.files = [*self.state.files, *files]
+            self.state.clock = clock
             self.grown(self)
 
-        return Absorbed(replace(self.state, files=[*self.state.files, *files]).written(), settle=settle)
+        return Absorbed(replace(self.state, files=[*self.state.files, *files], clock=clock).written(), settle=settle)
+
+
+def _microseconds(moment: datetime | None) -> int | None:
+    if moment is None:
+        return None
+    return (moment.replace(tzinfo=None) - datetime(1970, 1, 1)) // timedelta(microseconds=1)
 
 
 def kept_files(store: Store, answers: Sequence[Answer], upto: int, level: int = 0) -> list[KeptFile]:

@@ -105,6 +105,8 @@ def _only_result(picture: Picture, bound: BoundQuery) -> Result | None:
     """The result of a continuous view, if a query reads just that: what is small is then answered at once."""
     if not isinstance(picture, Moment) or len(bound.scans) != 1 or bound.scans[0].source != "view":
         return None
+    if bound.scans[0].all_windows:
+        return None
     relation = bound.scans[0].relation
     return picture.results[relation.id] if isinstance(relation, ContinuousView) else None
 

@@ -22,6 +22,7 @@ from midstream.types import BIGINT, TIMESTAMP
 BATCH = "batch"
 """What a reader's SQL calls the rows of a batch."""
 _NUMBER = "_number"
+_MOMENT = {"duckdb": "make_timestamp", "spark": "timestamp_micros"}
 
 
 @dataclass(frozen=True)
@@ -56,12 +57,17 @@ class Reader(Protocol):
         """The columns that it reads."""
         ...
 
+    @property
+    def clock(self) -> str | None:
+        """The column of time whose largest value, insert by insert, it must know."""
+        ...
+
     def pieces(self, batches: Sequence[Batch]) -> Sequence[Piece]:
         """What to compute: each of the batches is a share of the rows for one task."""
         ...
 
-    def absorb(self, state: str, answers: Sequence[Answer], upto: int) -> Absorbed:
-        """What it keeps after a batch that ends with an SCN, from what it kept before and the answers of its pieces."""
+    def absorb(self, state: str, answers: Sequence[Answer], batch: Batch) -> Absorbed:
+        """What it keeps after a batch, from what it kept before and the answers of its pieces."""
         ...
 
 
@@ -86,7 +92,7 @@ def batch_source(
         texts.append(f"SELECT {listed or '1 AS one'} FROM sealed")
     if bulk:
         inputs["bulk"] = _marked_files(bulk, own) if marked else _files(bulk, own)
-        computed = f"{SCN}, _first + {_NUMBER} AS {POSITION}, make_timestamp(_at) AS {ARRIVED}" if marked else ""
+        computed = f"{SCN}, _first + {_NUMBER} AS {POSITION}, {_MOMENT[kernel]}(_at) AS {ARRIVED}" if marked else ""
         texts.append(f"SELECT {', '.join(filter(None, [names, computed])) or '1 AS one'} FROM bulk")
     return Piece("", inputs, ((BATCH, " UNION ALL ".join(texts)),))
 

@@ -10,7 +10,7 @@ feed, with the commit's SCN beside them:
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Protocol, cast
 
@@ -25,9 +25,11 @@ from midstream.relations.stream import Stream
 from midstream.relations.table import ROW_ID, ROW_ID_TYPE, Table
 from midstream.relations.view import ContinuousView, Derived
 from midstream.runtime.history import HISTORY
-from midstream.runtime.results import Moment, Result
+from midstream.runtime.lateness import late_reader
+from midstream.runtime.results import WINDOW, Moment, Result
 from midstream.runtime.rows import RowSet
 from midstream.runtime.settings import DEFAULTS
+from midstream.runtime.states import as_input
 from midstream.runtime.store import Store
 from midstream.storage.delta import DataFile
 from midstream.types import BIGINT, TEXT, Type
@@ -107,10 +109,11 @@ def add_scan(store: Store, picture: Picture, scan: Scan, sources: Sources) -> No
     relation = scan.relation
     if isinstance(relation, ContinuousView):
         result = _result_of(store, picture, relation)
-        sources.inputs[scan.name] = store.views.input_of(relation, result, _view_columns(relation, scan))
-        sources.held.append(result)
+        _add_result(store, relation, result.every if scan.all_windows and result.every else result, scan, sources)
     elif isinstance(relation, Derived):
         raise InternalError(f"{relation.name} is read by maintenance alone")
+    elif isinstance(relation, Stream) and scan.source == "late":
+        _add_late(store, picture.state, relation, scan, sources)
     elif isinstance(relation, Stream):
         _add_history(store, picture.state, relation, scan, sources)
     elif scan.source == "changes":
@@ -120,6 +123,20 @@ def add_scan(store: Store, picture: Picture, scan: Scan, sources: Sources) -> No
         sources.inputs[scan.name] = table_files(store, state, relation, scan.columns)
     else:
         add_table(store, picture, relation, scan.columns, scan.name, sources)
+
+
+def _add_result(store: Store, view: ContinuousView, result: Result, scan: Scan, sources: Sources) -> None:
+    columns = _view_columns(view, scan)
+    files = store.views.input_of(view, result, columns)
+    sources.held.append(result)
+    if result.windows is None:
+        sources.inputs[scan.name] = files
+        return
+    first, last = result.windows
+    window = FileColumn(WINDOW, BIGINT)
+    sources.inputs[f"{scan.name}_all"] = replace(files, columns=(*files.columns, window))
+    where = f" WHERE {sources.quote(WINDOW)} BETWEEN {first} AND {last}"
+    sources.view(scan.name, [sources.select(columns, f"{scan.name}_all", where)])
 
 
 def _result_of(store: Store, picture: Picture, view: ContinuousView) -> Result:
@@ -158,6 +175,22 @@ def _add_history(store: Store, state: CatalogState, stream: Stream, scan: Scan, 
         store, newest, stream, (SCN, *scan.columns), keep=lambda file: _began_by(file, upto)
     )
     sources.view(scan.name, [sources.select(scan.columns, f"{scan.name}_kept", f" WHERE {SCN} <= {upto}")])
+
+
+def _add_late(store: Store, state: CatalogState, stream: Stream, scan: Scan, sources: Sources) -> None:
+    """What came too late for windows, up to an SCN."""
+    found = late_reader(store, stream.id)
+    columns = tuple(
+        FileColumn(c.name, c.type) for c in stream.columns if c.name in scan.columns or ROW_ID in scan.columns
+    )
+    if found is None:
+        sources.inputs[scan.name] = Files((), columns)
+        return
+    entry, reader = found
+    store.streams.wait(entry.id, state.scn)
+    files = [file for file in reader.files if file.upto <= state.scn]
+    sources.held.append(files)
+    sources.inputs[scan.name] = replace(as_input(files, ()), columns=columns)
 
 
 def _began_by(file: DataFile, scn: int) -> bool:

@@ -75,18 +75,18 @@ def plan_refresh(
         found = {name: main_and_rest(kept.files.get(name, ())) for name in plan.mergeable}
         parted = {name: parts for name, parts in found.items() if parts is not None}
     upper = plan.upper(words, frozenset(parted))
-    sources = _sources(store, plan, upper, kept, parted, picture, "duckdb")
+    sources = sources_for(store, plan, upper, kept, parted, picture, "duckdb")
     choice = choose_kernel(upper, sources.bytes, settings)
     if choice.kernel != "duckdb":
         upper = plan.upper(words)
-        sources = _sources(store, plan, upper, kept, {}, picture, choice.kernel)
+        sources = sources_for(store, plan, upper, kept, {}, picture, choice.kernel)
     os.makedirs(folder, exist_ok=True)
     columns = tuple((f"c{number}", output.type) for number, output in enumerate(upper.outputs))
     piece = sources.piece(upper.sql(choice.kernel), WriteParquet(folder, columns, compressed=False))
     return Refresh(view, choice.kernel, piece, picture, words, upper, sources, kept)
 
 
-def _sources(
+def sources_for(
     store: Store,
     plan: ViewPlan,
     upper: BoundQuery,

@@ -12,6 +12,9 @@ from midstream.relations.catalog import CatalogState
 from midstream.runtime.states import KeptFile
 from midstream.runtime.transaction import TableChanges
 
+WINDOW = "~window"
+"""The column of the results of window views that tells windows apart."""
+
 
 @dataclass
 class Result:
@@ -29,6 +32,10 @@ class Result:
     at: float = field(default_factory=time.monotonic)
     was_read: bool = False
     """Whether somebody has asked for it; views are also refreshed together with others."""
+    windows: tuple[int, int] | None = None
+    """Of a view over windows: the first and the last that its files are read for."""
+    every: Result | None = None
+    """The same with all windows that are kept."""
     answers: dict[str, pa.Table] = field(default_factory=dict)
     """What statements that read this view alone got of it, by their text."""
 

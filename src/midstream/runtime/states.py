@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 
 from midstream.maintenance.engine import FileColumn, Files
 from midstream.plan.cut import Program
+from midstream.runtime.clocks import Clock
 from midstream.types import Type, parse_type
 
 FEW_FILES = 8
@@ -84,6 +85,8 @@ class State:
     """The SCN of the tables below the grouping."""
     backfill: int | None = None
     """What the stream had kept up to this SCN is still to be taken in."""
+    clock: Clock | None = None
+    """Where a windowed pipeline stands."""
 
     def written(self) -> str:
         statics = {
@@ -102,6 +105,7 @@ class State:
                 "start": self.start,
                 "scn": self.scn,
                 "backfill": self.backfill,
+                "clock": self.clock.written() if self.clock is not None else None,
                 "files": [file.written() for file in self.files],
                 "statics": statics,
             }
@@ -133,6 +137,7 @@ class State:
             statics,
             value["scn"],
             value["backfill"],
+            Clock(**value["clock"]) if value.get("clock") else None,
         )
 
     @property

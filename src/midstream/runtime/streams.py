@@ -105,6 +105,12 @@ class _Feed:
         """What all readers have."""
         return min((standing.entry.absorbed for standing in self.readers.values()), default=None)
 
+    @property
+    def clock(self) -> str | None:
+        """The column of time that a reader goes by; no two go by different ones."""
+        clocks = (standing.reader.clock for standing in self.readers.values())
+        return next((clock for clock in clocks if clock is not None), None)
+
 
 class Streams:
     """Thread-safe. `start` begins the work once everything is wired."""
@@ -499,7 +505,8 @@ class Streams:
                     for id, feed in self._feeds.items()
                     if feed.readers and (feed.absorbed or 0) < segment.last_scn
                 }
-            sealed = self._sealer.seal(segment, schemas)
+                clocks = {id: clock for id, feed in self._feeds.items() if (clock := feed.clock) is not None}
+            sealed = self._sealer.seal(segment, schemas, clocks)
             self._offer(sealed)
             self._sealed_upto = segment.number
 
@@ -634,7 +641,7 @@ class Streams:
             if feed.readers.get(standing.entry.id) is not standing:
                 return
         with self._store.commit_lock if standing.reader.stores_rows else self._lock:
-            done = standing.reader.absorb(standing.entry.state, answers, batch.upto)
+            done = standing.reader.absorb(standing.entry.state, answers, batch)
             entry = replace(standing.entry, absorbed=batch.upto, state=done.state)
             with self._lock:
                 if feed.readers.get(entry.id) is standing:

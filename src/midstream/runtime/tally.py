@@ -52,6 +52,7 @@ class Counts:
 class TallyReader:
     stores_rows = False
     kernel: Kernel = "duckdb"
+    clock: str | None = None
 
     def __init__(self, store: Store, stream: Stream, entry: ReaderEntry) -> None:
         self._stream = stream
@@ -64,7 +65,7 @@ class TallyReader:
         sources = [batch_source(batch, self._stream, names, marked=placed) for batch in batches]
         return [replace(source, sql=text) for source in sources]
 
-    def absorb(self, state: str, answers: Sequence[Answer], upto: int) -> Absorbed:
+    def absorb(self, state: str, answers: Sequence[Answer], batch: Batch) -> Absorbed:
         counts = Counts.read(state)
         for answer in answers:
             assert answer.table is not None

@@ -11,8 +11,8 @@ import os
 import shutil
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from datetime import datetime, timezone
 from typing import cast
 
@@ -22,14 +22,17 @@ from midstream.plan import BindContext
 from midstream.plan.cut import ViewPlan, cut_view
 from midstream.relations.catalog import CatalogState, ReaderEntry
 from midstream.relations.view import ContinuousView
+from midstream.runtime.lateness import LATE, LateReader, high_at
 from midstream.runtime.making import Maker, fill
 from midstream.runtime.merging import Merger
 from midstream.runtime.pipelines import PIPELINE, PipelineReader
 from midstream.runtime.reading import Picture
 from midstream.runtime.refreshing import Inputs, Refresh, plan_refresh
 from midstream.runtime.results import Moment, Result
+from midstream.runtime.settings import DEFAULTS
 from midstream.runtime.states import KeptFile
 from midstream.runtime.store import Store
+from midstream.runtime.windows import Windows
 from midstream.sql import parse_query
 
 LONG = 2.0
@@ -47,8 +50,9 @@ class Views:
         self._turns: dict[tuple[str, int], threading.RLock] = {}
         self._plans: dict[int, tuple[object, ViewPlan]] = {}
         self._results: dict[int, Result] = {}
-        self.merger = Merger(store, self.plan)
-        self._maker = Maker(store, self.plan, self.readers, self.merger)
+        self.windows = Windows(store, self)
+        self.merger = Merger(store, self.plan, self.windows)
+        self._maker = Maker(store, self.plan, self.readers, self._attend)
         self.path = store.path / "views"
         self.refreshes: dict[int, tuple[int, float]] = {}
         """How often each view was refreshed, and how long that took, since the database was opened."""
@@ -64,10 +68,17 @@ class Views:
                 self._store.streams.unregister(entry.id)
         folders: dict[str, set[str]] = {}
         for _, reader in self.readers():
-            reader.grown = self.merger.grown
+            self._attend(reader)
             static = [file for kept in reader.state.statics.values() for file in kept.files]
             names = {os.path.basename(file.path) for file in (*reader.state.files, *static)}
             folders.setdefault(os.path.basename(reader.state.folder), set()).update(names)
+        for view in self._store.catalog.state.relations.values():
+            if isinstance(view, ContinuousView) and view.is_windowed:
+                kept = [r.file.path for r in self.windows.log_of(view).results if r.file is not None]
+                folders[os.path.basename(self.windows.folder(view.id))] = set(map(os.path.basename, kept))
+        for _, late in self._store.streams.readers_of(LATE):
+            if isinstance(late, LateReader):
+                folders[os.path.basename(late.folder)] = {os.path.basename(file.path) for file in late.files}
         for name in os.listdir(self.path):
             if name not in folders:
                 shutil.rmtree(self.path / name, ignore_errors=True)
@@ -75,8 +86,20 @@ class Views:
             for file in os.listdir(self.path / name):
                 if file not in folders[name]:
                     (self.path / name / file).unlink(missing_ok=True)
+        self.windows.start()
+
+    def _attend(self, reader: PipelineReader) -> None:
+        reader.grown = self._grown
+        reader.seed = lambda stream, scn: high_at(self._store, stream, scn)
+
+    def _grown(self, reader: PipelineReader) -> None:
+        """A pipeline has absorbed a batch."""
+        self.merger.grown(reader)
+        if reader.feed.slots is not None:
+            self.windows.wake()
 
     def close(self) -> None:
+        self.windows.close()
         self.merger.close()
         self._results.clear()
 
@@ -97,7 +120,8 @@ class Views:
         if known is not None and known[0] is state.relations:
             return known[1]
         context = BindContext(state.scn, datetime.now(timezone.utc))
-        plan = cut_view(parse_query(view.query), StateSchema(self._store.catalog, state), context)
+        schema, keep_rows = StateSchema(self._store.catalog, state), view.maintenance == "reevaluate"
+        plan = cut_view(parse_query(view.query), schema, context, keep_rows=keep_rows)
         with self._lock:
             self._plans[view.id] = (state.relations, plan)
         return plan
@@ -138,6 +162,7 @@ class Views:
         if result is not None:
             for file in result.files:
                 file.doom()
+        self.windows.drop(view_id)
         for entry, reader in self.readers_of(view_id):
             left = tuple(id for id in reader.state.views if id != view_id)
             if left:
@@ -161,6 +186,18 @@ class Views:
         for id in wanted:
             moment.results[id].was_read = True
         return moment
+
+    def results_of(
+        self, views: Sequence[ContinuousView], state: CatalogState, stop: Cancellation | None
+    ) -> dict[int, Result]:
+        """The results of views at the SCN of a cut."""
+        return self._refreshed(list(views), state, DEFAULTS, stop) if views else {}
+
+    @contextmanager
+    def turn(self, view_id: int) -> Iterator[None]:
+        """Nobody else computes a view meanwhile."""
+        with self._turn("view", view_id):
+            yield
 
     def _moment(
         self, wanted: dict[int, ContinuousView], settings: Mapping[str, object], cancellation: Cancellation | None
@@ -249,6 +286,12 @@ class Views:
         state = self._store.catalog.state
         found = {}
         for view in views:
+            if view.is_windowed:
+                newest = self.windows.settled(view)
+                if newest is None:
+                    return None
+                found[view.id] = newest
+                continue
             result, known = self._results.get(view.id), self._plans.get(view.id)
             if result is None or result.through != state.scn or known is None or known[0] is not state.relations:
                 return None
@@ -307,6 +350,8 @@ class Views:
                 return False
         with self._lock:
             inner = [(other, self._results.get(other.id)) for other in self.inner_views(view)]
+        if any(other.is_windowed for other, _ in inner):
+            return False
         return all(
             known is not None and known.scn <= result.scn and self._holds(other, known, state) for other, known in inner
         )
@@ -322,6 +367,9 @@ class Views:
         found: dict[int, Result] = {}
         stale: list[ContinuousView] = []
         for view in views:
+            if view.is_windowed:
+                found[view.id] = self.windows.newest(view, state, settings, cancellation)
+                continue
             known = self._results.get(view.id)
             if known is not None and self._holds(view, known, state):
                 known.through = max(known.through, state.scn)

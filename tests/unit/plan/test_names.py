@@ -303,14 +303,27 @@ def test_the_past_has_the_columns_of_then() -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("SELECT * FROM users [WINDOW 10 ROWS]", '"users" is not a stream, and only a stream has windows'),
+        (
+            "SELECT * FROM TUMBLE(users, age, INTERVAL '1 hour')",
+            '"users" is not a stream, and only a stream has windows',
+        ),
+        ("SELECT * FROM adults ALL WINDOWS", '"adults" is not a view over windows, and has no windows to read'),
+    ],
+)
+def test_only_streams_have_windows(text: str, what: str) -> None:
+    error = fails(text)
+    assert (error.sqlstate, error.message) == ("42809", what)
+
+
+@pytest.mark.parametrize(
     "text",
     [
-        "SELECT * FROM users [WINDOW 10 ROWS]",
         "SELECT * FROM users[j-1]",
         "SELECT * FROM users PATTERN [a, b+]",
         "SELECT * FROM users CHANGES FROM SCN 1 TO SCN 2",
-        "SELECT * FROM adults ALL WINDOWS",
-        "SELECT * FROM TUMBLE(users, age, INTERVAL '1 hour')",
         "SELECT * FROM parts('users')",
     ],
 )

@@ -25,6 +25,7 @@ from midstream.plan.moments import at_moment
 from midstream.plan.nodes import is_constant, quoted, table_alias
 from midstream.plan.render import render
 from midstream.plan.typing.nodes import AggregateCall, type_of
+from midstream.relations.window import SLOT, Slots
 from midstream.types import Type, parse_type
 
 STATE = "state"
@@ -41,6 +42,8 @@ class Feed:
     """Those of the stream that it reads."""
     statics: tuple[tuple[str, str], ...]
     """Names in the text, and the static inputs that they stand for."""
+    slots: Slots | None = None
+    """The basic windows of the stream, if it is windowed."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,8 @@ class Program:
     merge: str
     merge_scan: str
     """What the text that merges calls the partials."""
+    slot_key: str | None = None
+    """The key that is the number of a basic window."""
 
     def written(self) -> dict[str, object]:
         columns = [[name, str(type_)] for name, type_ in self.columns]
@@ -66,7 +71,11 @@ class Program:
         columns = tuple((name, parse_type(type_)) for name, type_ in loaded["columns"])
         feeds = {
             int(id): Feed(
-                feed["sql"], feed["stream_scan"], tuple(feed["columns"]), tuple((a, b) for a, b in feed["statics"])
+                feed["sql"],
+                feed["stream_scan"],
+                tuple(feed["columns"]),
+                tuple((a, b) for a, b in feed["statics"]),
+                Slots(**feed["slots"]) if feed["slots"] else None,
             )
             for id, feed in loaded["feeds"].items()
         }
@@ -78,6 +87,7 @@ class Program:
             feeds,
             loaded["merge"],
             loaded["merge_scan"],
+            loaded["slot_key"],
         )
 
 
@@ -118,6 +128,7 @@ def fold(pipelines: Sequence[Pipeline], kernel: Kernel | None = None) -> Folded:
         {id: _written(query, chosen) for id, query in bound.items()},
         merge.sql(chosen),
         merge.scans[0].name,
+        next((key.name for key in first.keys if isinstance(key.node, exp.Column) and key.node.name == SLOT), None),
     )
     return Folded(program, tuple(rows.statics))
 
@@ -196,4 +207,5 @@ def _written(query: BoundQuery, kernel: Kernel) -> Feed:
         stream.name if stream is not None else "",
         tuple(stream.columns) if stream is not None else (),
         statics,
+        stream.slots if stream is not None else None,
     )

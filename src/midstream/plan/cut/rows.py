@@ -15,11 +15,14 @@ from sqlglot import exp
 from midstream.plan.bound import BoundQuery, Output, seal
 from midstream.plan.context import Binding, ScanKey
 from midstream.plan.cut.build import Node, both, conjuncts, derived, digest, select, stored_column, text_of
+from midstream.plan.cut.rewriting import unconverted
 from midstream.plan.cut.streams import Status, Streams, items_of, refuse, rename_aliases, with_fresh_aliases
+from midstream.plan.cut.windowed import drop_bounds
 from midstream.plan.moments import has_moment, moments_in
 from midstream.plan.nodes import bare, child, is_query, place_of, quoted, table_alias
 from midstream.plan.pruning import column_uses
 from midstream.plan.typing.nodes import type_of
+from midstream.plan.windows import is_window_bound
 from midstream.relations.view import Derived
 
 
@@ -49,6 +52,7 @@ def take_rows(binding: Binding, streams: Streams, query: exp.Select) -> RowPart:
     while _flatten_once(streams, query):
         pass
     own = {alias.name for part in _row_parts(query) for alias in part.find_all(exp.TableAlias)}
+    drop_bounds(query)
     _name_by_order(query, own)
     own = {alias.name for part in _row_parts(query) for alias in part.find_all(exp.TableAlias)}
     _refuse_moments(streams, query)
@@ -112,7 +116,7 @@ def _refuse_moments(streams: Streams, query: exp.Select) -> None:
     if query.args.get("distinct") and not query.args.get("group"):
         parts += list(query.expressions)
     for part in parts:
-        moment = next(moments_in(part), None)
+        moment = next(moments_in(part), None) if not is_window_bound(unconverted(bare(part))) else None
         if moment is not None:
             name, table = streams.name(query)
             raise refuse(
@@ -307,7 +311,10 @@ def identity(binding: Binding, tree: Node) -> str:
 
 def _identity_of(key: ScanKey) -> str:
     relation = key.relation
-    return relation.name if isinstance(relation, Derived) else f"{key.source} {relation.id} {key.as_of}"
+    if isinstance(relation, Derived):
+        return relation.name
+    plain = f"{key.source} {relation.id} {key.as_of}"
+    return f"{plain} {key.slots}" if key.slots is not None else plain
 
 
 def take_static(binding: Binding, static: Static) -> str:

@@ -6,7 +6,7 @@ rules are those of Winter et al., Meet Me Halfway, section 3.2; each refusal nam
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
 from typing import cast
 
@@ -128,11 +128,12 @@ def refuse(rule: str, node: Node | None, *, detail: str | None = None, hint: str
 # --- what is done to the tree before it is cut -------------------------------------------------------
 
 
-def prepare(binding: Binding, tree: Node) -> Node:
+def prepare(binding: Binding, tree: Node, settle: Callable[[Streams], None] = lambda streams: None) -> Node:
     """The same query with every stream grouped by itself where its query is: raw WITH queries are written out where
-    they are used, a raw side of UNION, EXISTS or IN is made DISTINCT."""
+    they are used, a raw side of UNION, EXISTS or IN is made DISTINCT. `settle` has its turn before these."""
     streams = Streams(binding)
     _write_out_ctes(binding, streams, tree)
+    settle(streams)
     for operation in list(tree.find_all(exp.SetOperation)):
         _group_sides(binding, streams, operation)
     for node in list(tree.find_all(exp.Exists, exp.In)):
@@ -244,7 +245,11 @@ def _group_tested(streams: Streams, node: Node) -> None:
     if isinstance(query, exp.Select) and streams.of_query(query) == Status.RAW and not query.args.get("limit"):
         query.set("distinct", exp.Distinct())
         query.set("order", None)
-        query.meta[_TESTED] = True
+        mark_tested(query)
+
+
+def mark_tested(query: exp.Select) -> None:
+    query.meta[_TESTED] = True
 
 
 def is_tested(query: exp.Select) -> bool:

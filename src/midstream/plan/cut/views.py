@@ -15,6 +15,7 @@ from datetime import datetime
 
 from sqlglot import exp
 
+from midstream.kernels import Kernel
 from midstream.plan import queries
 from midstream.plan.bound import BoundQuery, Output, infer, kernel_names, seal
 from midstream.plan.context import BindContext, Binding
@@ -32,15 +33,21 @@ from midstream.plan.cut.pipelines import Key, Pipeline, shared_rows
 from midstream.plan.cut.rewriting import READ_OFF, read_off
 from midstream.plan.cut.rows import RowPart, identity, take_rows
 from midstream.plan.cut.streams import Streams, check_rows, is_grouping, is_tested, prepare, refuse
+from midstream.plan.cut.windowed import settle_windows
 from midstream.plan.moments import at_moment, kinds_in, words_of
 from midstream.plan.pruning import prune
 from midstream.plan.scopes import Scope
 from midstream.plan.statements import new_binding
 from midstream.plan.trees import name_outputs, projections
 from midstream.plan.typing.nodes import type_of
+from midstream.plan.windows import WINDOW_MOMENT, window_words
 from midstream.relations.schema import Schema
 from midstream.relations.view import ContinuousView
+from midstream.relations.window import Window
 from midstream.sql.statements import Sql
+
+_STAND_IN = 7_386_150_942_718
+"""The beginning of numbers that no query has by chance."""
 
 
 @dataclass(frozen=True)
@@ -51,14 +58,41 @@ class ViewPlan:
     reads: tuple[ContinuousView, ...]
     """Other continuous views that the upper query reads."""
     moments: tuple[str, ...]
-    """What the upper query takes from the moment of reading."""
+    """What the upper query takes from the moment of reading, or from a window."""
+    windows: tuple[Window, ...]
+    """The windows that the view reads streams by: window k of all of them together gives result k."""
+    window_streams: tuple[frozenset[int], ...]
     _binding: Binding = field(repr=False, compare=False)
     _upper: Node = field(repr=False, compare=False)
     _sealed: dict[str, BoundQuery] = field(default_factory=dict, repr=False, compare=False)
 
     def words(self, now: datetime, scn: int) -> dict[str, str]:
         """With equal words and inputs, the answer of the upper query is the same."""
-        return words_of(self.moments, now, scn) if self.moments else {}
+        clock = [kind for kind in self.moments if not kind.startswith(WINDOW_MOMENT)]
+        return words_of(clock, now, scn) if clock else {}
+
+    def window_words(self, number: int, first_slots: Mapping[int, int]) -> dict[str, str]:
+        """What the query takes from window `number`."""
+        return window_words(self.windows, number, first_slots)
+
+    def window_texts(
+        self, words: Mapping[str, str], numbers: Sequence[int], first_slots: Mapping[int, int], kernel: Kernel
+    ) -> list[str]:
+        """The upper query in each of these windows. It is written once, with words that stand nowhere else in it."""
+        stand_ins = window_words(self.windows, 0, {})
+        for place, (kind, word) in enumerate(sorted(stand_ins.items())):
+            is_number = word.lstrip("-").isdigit()
+            stand_ins[kind] = (
+                f"{_STAND_IN}{place:03}" if is_number else f"9998-12-31 23:59:59.{_STAND_IN % 1000}{place:03}"
+            )
+        text = self.upper({**words, **stand_ins}).sql(kernel)
+        texts = []
+        for window in numbers:
+            written = text
+            for kind, word in self.window_words(window, first_slots).items():
+                written = written.replace(stand_ins[kind], word)
+            texts.append(written)
+        return texts
 
     def upper(self, words: Mapping[str, str], merged: frozenset[str] = frozenset()) -> BoundQuery:
         """The upper query at a moment, over states, tables as of the read, and other views. Of the pipelines that are
@@ -77,8 +111,9 @@ class ViewPlan:
         return frozenset(str(s.meta[READ_OFF]) for s in self._upper.find_all(exp.Select) if READ_OFF in s.meta)
 
 
-def cut_view(query: Sql, schema: Schema, context: BindContext) -> ViewPlan:
-    """Binds a view's query and cuts it, or refuses it, saying which rule it breaks and where."""
+def cut_view(query: Sql, schema: Schema, context: BindContext, *, keep_rows: bool = False) -> ViewPlan:
+    """Binds a view's query and cuts it, or refuses it, saying which rule it breaks and where. With `keep_rows`, windows
+    are evaluated anew each time, over the rows that are in them."""
     binding = new_binding(schema, context)
     binding.takes_streams = True
     bound = queries.bind_query_tree(binding, query.tree(), Scope())
@@ -86,13 +121,23 @@ def cut_view(query: Sql, schema: Schema, context: BindContext) -> ViewPlan:
     tree = infer(binding, name_outputs(bound, kernel_names(len(bound.names))).tree)
     outputs = tuple(Output(n, type_of(node)) for n, node in zip(bound.names, projections(tree), strict=True))
     prune(tree)
-    prepare(binding, tree)
+    prepare(binding, tree, lambda streams: settle_windows(binding, streams, tree, keep_rows=keep_rows))
     cutter = Cutter(binding, Streams(binding))
     for grouping in cutter.groupings(tree):
         cutter.cut(grouping)
     _complete_states(binding, cutter.pipelines)
     views = tuple(key.relation for key in binding.scans if isinstance(key.relation, ContinuousView))
-    return ViewPlan(outputs, tuple(cutter.pipelines), tuple(notices), views, kinds_in(tree), binding, tree)
+    return ViewPlan(
+        outputs,
+        tuple(cutter.pipelines),
+        tuple(notices),
+        views,
+        kinds_in(tree),
+        tuple(binding.windows),
+        tuple(map(frozenset, binding.window_streams)),
+        binding,
+        tree,
+    )
 
 
 def _complete_states(binding: Binding, pipelines: Sequence[Pipeline]) -> None:

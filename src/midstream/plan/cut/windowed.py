@@ -1,0 +1,156 @@
+"""Windowed streams in a view's query: which are absorbed into partials, and which keep their rows.
+
+A window is a finite relation, so anything may be done with it. What groups one windowed stream is cut like any other
+view, with the basic window as a hidden key: partials are kept, and the rows go. Whatever else is done, a join of two
+windows say, is done over the rows themselves, which are kept as long as their basic window is in scope, less those
+that conditions on them alone let go at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sqlglot import exp
+
+from midstream.errors import Unsupported
+from midstream.plan.context import Binding
+from midstream.plan.cut.aggregates import kept, valued
+from midstream.plan.cut.build import (
+    GREATER,
+    Node,
+    aggregates_of,
+    both,
+    call,
+    conjuncts,
+    count_of_rows,
+    number,
+    output,
+    plain_column,
+)
+from midstream.plan.cut.rewriting import unconverted
+from midstream.plan.cut.streams import Streams, check_rows, is_grouping, mark_tested
+from midstream.plan.moments import has_moment
+from midstream.plan.nodes import bare, is_query
+from midstream.plan.windows import WINDOWED, is_window_bound
+from midstream.relations.window import PLACE
+from midstream.types import BIGINT
+
+
+def settle_windows(binding: Binding, streams: Streams, tree: Node, *, keep_rows: bool = False) -> None:
+    """Decides for every windowed stream of a tree; with `keep_rows`, all keep their rows."""
+    for query in tree.find_all(exp.Select):
+        drop_bounds(query)
+    absorbed: set[int] = set()
+    for query in [query for query in tree.find_all(exp.Select) if is_grouping(query)]:
+        items = list(_windowed(query))
+        if items and not keep_rows and _can_absorb(streams, query, items):
+            absorbed |= {id(item) for item in items}
+    for item in [item for item in tree.find_all(exp.Subquery) if WINDOWED in item.meta]:
+        if id(item) not in absorbed:
+            _keep_rows(binding, item)
+
+
+def drop_bounds(query: exp.Select) -> None:
+    """GROUP BY window_start groups nothing, since it is one; but it gives no row for an empty window."""
+    group = query.args.get("group")
+    if group is None:
+        return
+    keys = group.args.get("expressions") or []
+    left = [key for key in keys if not is_window_bound(unconverted(key))]
+    if len(left) == len(keys):
+        return
+    group.set("expressions", left)
+    if not left and not any(group.args.get(key) for key in ("grouping_sets", "rollup", "cube")):
+        query.set("group", None)
+        before = conjuncts(query.args["having"].this) if query.args.get("having") else []
+        there = call(GREATER, count_of_rows(), number(0))
+        query.set("having", exp.Having(this=both([there, *before])))
+
+
+def _windowed(query: exp.Select) -> Iterator[exp.Subquery]:
+    """The windowed streams whose rows a grouping query groups: those with no other grouping in between."""
+    for item in query.find_all(exp.Subquery):
+        if WINDOWED in item.meta and _grouping_of(item) is query:
+            yield item
+
+
+def _grouping_of(item: Node) -> exp.Select | None:
+    """The nearest query that groups the rows of an item of FROM, if they come to it as rows."""
+    node, parent = item, item.parent
+    while parent is not None:
+        if isinstance(parent, exp.Select):
+            if is_grouping(parent):
+                return parent
+            if not isinstance(parent.parent, exp.Subquery | exp.SetOperation):
+                return None
+        elif isinstance(parent, exp.Join):
+            if node is not parent.this or parent.args.get("side"):
+                return None
+        elif not isinstance(parent, exp.From | exp.Subquery | exp.Paren | exp.Union):
+            return None
+        node, parent = parent, parent.parent
+    return None
+
+
+def _can_absorb(streams: Streams, query: exp.Select, items: list[exp.Subquery]) -> bool:
+    keys = [streams.key_of(table) for item in items for table in item.find_all(exp.Table)]
+    raw = [table for table in streams.raw_tables(query) if (key := streams.key_of(table)) and key not in keys]
+    if raw or len({item.meta[WINDOWED] for item in items}) > 1:
+        return False
+    calls = [found for node in _outputs(query) for found in aggregates_of(node)]
+    if any(has_moment(found) or (kept(found, None) is None and valued(found, None) is None) for found in calls):
+        return False
+    try:
+        check_rows(streams, query.copy(), is_top=True)
+    except Unsupported:
+        return False
+    return True
+
+
+def _outputs(query: exp.Select) -> list[Node]:
+    having = query.args.get("having")
+    return [*(bare(node) for node in query.expressions), *([having.this] if having is not None else [])]
+
+
+def _keep_rows(binding: Binding, item: exp.Subquery) -> None:
+    """The rows of a windowed stream as keys of a state, each for itself by its number in the stream."""
+    inner = item.this
+    source = inner.args["from_"].this.alias
+    outputs = [node for node in inner.expressions if node.alias_or_name != PLACE]
+    inner.set("expressions", [*outputs, output(plain_column(source, PLACE, BIGINT), PLACE)])
+    _push_conditions(item, {node.alias_or_name: bare(node) for node in outputs})
+    inner.set("distinct", exp.Distinct())
+    mark_tested(inner)
+
+
+def _push_conditions(item: exp.Subquery, meant: dict[str, Node]) -> None:
+    """Conditions on the rows alone hold before they are kept."""
+    query = item.find_ancestor(exp.Select)
+    if query is None or query.args.get("where") is None or not _is_inner(item, query):
+        return
+    alias = item.alias
+    left: list[Node] = []
+    pushed: list[Node] = []
+    for condition in conjuncts(query.args["where"].this):
+        tables = {column.table for column in condition.find_all(exp.Column)}
+        is_own = tables == {alias} and not has_moment(condition) and not any(is_query(n) for n in condition.walk())
+        (pushed if is_own else left).append(condition)
+    if not pushed:
+        return
+    inner = item.this
+    moved = []
+    for condition in pushed:
+        copy = exp.Paren(this=condition.copy())
+        for column in list(copy.find_all(exp.Column)):
+            column.replace(meant[column.name].copy())
+        moved.append(copy.this)
+    inner.set("where", exp.Where(this=both([*conjuncts(inner.args["where"].this), *moved])))
+    remaining = both(left)
+    query.set("where", exp.Where(this=remaining) if remaining is not None else None)
+
+
+def _is_inner(item: exp.Subquery, query: exp.Select) -> bool:
+    """Whether an item of FROM is joined by inner joins only."""
+    joins = query.args.get("joins") or []
+    direct = [query.args["from_"].this, *(join.this for join in joins)]
+    return any(item is one for one in direct) and not any(join.args.get("side") for join in joins)

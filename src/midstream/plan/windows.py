@@ -1,0 +1,182 @@
+"""A windowed stream in FROM: its rows, as long as they are in the window.
+
+    FROM s [WINDOW 60 MINUTES SLIDE 10 MINUTES]
+    FROM (SELECT … FROM s WHERE "~slot" >= first AND "~slot" < last) AS s
+
+The bounds are constants that stand for the moment, like now(): which window it is, is known when a result is computed.
+`window_start` and `window_end` are such constants, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta, timezone
+
+from sqlglot import exp
+
+from midstream.errors import InvalidDefinition, Unsupported, WrongObject
+from midstream.plan.context import Binding, ScanKey
+from midstream.plan.literals import timestamp_literal
+from midstream.plan.moments import mark_moment, moments_in
+from midstream.plan.nodes import column, derived, keep_place, name_of, named, place_of
+from midstream.plan.scopes import Namespace, Source, SourceColumn, VisibleColumn, did_you_mean
+from midstream.plan.trees import rename_columns
+from midstream.relations.stream import Stream
+from midstream.relations.window import EVER, SLOT, Slots, Window
+from midstream.sql.nodes import StreamWindow
+
+WINDOWED = "windowed"
+"""The mark of a windowed stream in a bound tree, with the number of its window."""
+WINDOW_MOMENT = "window "
+"""What the names of these moments begin with."""
+_EPOCH = datetime(1970, 1, 1)
+_TIMES = ("timestamp", "timestamptz", "date")
+
+
+def windowed_item(
+    binding: Binding, stream: Stream, reading: StreamWindow, alias: exp.Expression | None, node: exp.Table
+) -> tuple[exp.Expression, Namespace]:
+    if not binding.takes_streams:
+        raise WrongObject(
+            "a window over a stream stands in the query of a view",
+            detail="A window's result is computed when the window is complete.",
+            hint="CREATE VIEW … AS SELECT …, and read the view.",
+            position=place_of(reading) or place_of(node),
+        )
+    window = window_of(stream, reading, node)
+    if window not in binding.windows:
+        _check_together(binding.windows, window, reading, node)
+        binding.windows.append(window)
+        binding.window_streams.append(set())
+    number = binding.windows.index(window)
+    binding.window_streams[number].add(stream.id)
+    name = name_of(alias.this) if alias is not None else stream.name
+    inner, outer = binding.fresh_alias(name), binding.fresh_alias(name)
+    scan = keep_place(binding.scan(ScanKey(stream, "stream", None, window.slots), inner), node)
+    query = exp.Select(expressions=[named(column(inner, c), c) for c in stream.column_names])
+    query.set("from_", exp.From(this=scan))
+    low = exp.GTE(this=column(inner, SLOT), expression=_position(number, "first"))
+    high = exp.LT(this=column(inner, SLOT), expression=_position(number, "last"))
+    query.set("where", exp.Where(this=exp.And(this=low, expression=high)))
+    item = derived(query, outer)
+    item.meta[WINDOWED] = number
+    columns = tuple(
+        SourceColumn(shown, own)
+        for shown, own in zip(rename_columns(list(stream.column_names), alias, name), stream.column_names, strict=True)
+    )
+    hidden = tuple(
+        VisibleColumn(f"window_{which}", _bound(number, which, stream, window.slots)) for which in ("start", "end")
+    )
+    source = Source(name, outer, columns, None, stream.name, place_of(alias or node), hidden)
+    return keep_place(item, node), Namespace.of(source)
+
+
+def window_of(stream: Stream, reading: StreamWindow, node: exp.Expression) -> Window:
+    """The window that was written, measured as the stream is."""
+    kind = str(reading.args["kind"])
+    slots = _slots(stream, reading, node)
+    size, slide, reset = (reading.args.get(key) for key in ("size", "slide", "reset"))
+    if kind == "landmark":
+        return Window.landmark(slots, int(str(slide)), reset)
+    if kind == "session":
+        raise Unsupported("session windows are not yet supported", position=place_of(reading) or place_of(node))
+    return Window.sliding(slots, int(str(size)), slide)
+
+
+def _slots(stream: Stream, reading: StreamWindow, node: exp.Expression) -> Slots:
+    if reading.args["rows"]:
+        return Slots("rows", 0)
+    given = reading.args.get("column")
+    name = name_of(given) if given is not None else stream.timestamp
+    if name is None:
+        return Slots("arrival", 0)
+    found = stream.column(name)
+    place = place_of(given) if given is not None else None
+    if found is None:
+        raise InvalidDefinition(
+            f'stream "{stream.name}" has no column "{name}"',
+            hint=did_you_mean(name, stream.column_names),
+            sqlstate="42703",
+            position=place or place_of(node),
+        )
+    if found.type.name not in _TIMES:
+        raise InvalidDefinition(
+            f'column "{name}" is {found.type}, and a window by time needs a timestamp',
+            sqlstate="42804",
+            position=place or place_of(node),
+        )
+    if stream.timestamp is not None and name != stream.timestamp:
+        raise InvalidDefinition(
+            f'the time of stream "{stream.name}" is its column "{stream.timestamp}", not "{name}"',
+            hint=f"Leave the column out, or create the stream WITH (timestamp = '{name}').",
+            position=place or place_of(node),
+        )
+    return Slots("column", 0, name)
+
+
+def _check_together(known: list[Window], window: Window, reading: StreamWindow, node: exp.Expression) -> None:
+    """Windows of one view go on together: window k of each is one result."""
+    for other in known:
+        place = place_of(reading) or place_of(node)
+        if other.slots.is_time != window.slots.is_time:
+            raise Unsupported("windows by rows and by time cannot stand in one view", position=place)
+        if window.slots.is_time and other.slide != window.slide:
+            raise Unsupported(
+                "windows by time in one view must slide by the same time",
+                hint="Give both the same SLIDE; their sizes may differ.",
+                position=place,
+            )
+
+
+# --- constants of the moment -------------------------------------------------------------------------
+
+
+def _position(number: int, which: str) -> exp.Expression:
+    literal = mark_moment(exp.Literal.number(str(number)), _kind(number, which))
+    return exp.Cast(this=literal, to=exp.DataType.build("BIGINT"))
+
+
+def _bound(number: int, which: str, stream: Stream, slots: Slots) -> exp.Expression:
+    """window_start or window_end. What it holds until a window is known tells windows apart."""
+    if not slots.is_time:
+        return _position(number, which)
+    zone = timezone.utc if _has_zone(stream, slots) else None
+    return mark_moment(timestamp_literal(_EPOCH.replace(microsecond=number, tzinfo=zone)), _kind(number, which))
+
+
+def _has_zone(stream: Stream, slots: Slots) -> bool:
+    found = stream.column(slots.column) if slots.column is not None else None
+    return found is not None and found.type.name == "timestamptz"
+
+
+def _kind(number: int, which: str) -> str:
+    return f"{WINDOW_MOMENT}{number} {which}"
+
+
+def is_window_bound(node: exp.Expression) -> bool:
+    """Whether a node is window_start or window_end."""
+    kinds = [str(literal.meta["moment"]) for literal in moments_in(node)]
+    return bool(kinds) and all(kind.startswith(WINDOW_MOMENT) for kind in kinds) and node.find(exp.Column) is None
+
+
+def window_words(windows: Sequence[Window], number: int, first_slots: Mapping[int, int]) -> dict[str, str]:
+    """What the constants are in window `number`; a landmark by time begins with the first basic window with rows."""
+    words: dict[str, str] = {}
+    for index, window in enumerate(windows):
+        start, end = window.span(number)
+        first, last = window.slots_of(number)
+        if start == EVER and index in first_slots:
+            start = first_slots[index] * window.slots.unit
+        words[_kind(index, "first")], words[_kind(index, "last")] = str(first), str(last)
+        words[_kind(index, "start")] = _shown(start, window.slots)
+        words[_kind(index, "end")] = _shown(end, window.slots)
+    return words
+
+
+def _shown(position: int, slots: Slots) -> str:
+    if not slots.is_time:
+        return str(position)
+    try:
+        return (_EPOCH + timedelta(microseconds=position)).isoformat(" ")
+    except OverflowError:
+        return "0001-01-01 00:00:00"

@@ -1,0 +1,123 @@
+"""Rows that came too late for windows: late_<stream>.
+
+A stream that somebody reads in windows of its own time has a reader that goes by that time from then on. It tells all
+others how far the stream had come at an SCN, and it keeps the rows that are in no window because they were late.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from uuid import uuid4
+
+from midstream.errors import StorageError
+from midstream.kernels import Kernel
+from midstream.log.batches import Batch
+from midstream.maintenance.engine import Answer, Piece, WriteParquet
+from midstream.relations.catalog import ReaderEntry
+from midstream.relations.stream import Stream
+from midstream.relations.window import Slots
+from midstream.runtime.clocks import Clock, late_rows, lateness_of
+from midstream.runtime.pipelines import kept_files
+from midstream.runtime.readers import Absorbed, batch_source
+from midstream.runtime.states import KeptFile
+from midstream.runtime.store import Store
+
+LATE = "late"
+_MARKS = 1000
+"""So many batches back it can be asked how far the stream had come."""
+
+
+class LateReader:
+    stores_rows = False
+    needs_places = True
+    kernel: Kernel = "duckdb"
+
+    def __init__(self, store: Store, stream: Stream, entry: ReaderEntry) -> None:
+        value = json.loads(entry.state)
+        self._store, self._stream = store, stream
+        self.clock: str = value["column"]
+        self.folder = f"{store.path}/views/{value['folder']}"
+        self.time = Clock(**value["clock"])
+        self.files = [KeptFile(f"{self.folder}/{name}", *rest) for name, *rest in value["files"]]
+        self._marks: list[tuple[int, int | None]] = [(scn, high) for scn, high in value["marks"]]
+
+    @property
+    def columns(self) -> frozenset[str]:
+        return frozenset(self._stream.column_names)
+
+    @property
+    def rows(self) -> int:
+        return sum(file.rows for file in self.files)
+
+    def pieces(self, batches: Sequence[Batch]) -> Sequence[Piece]:
+        whole = replace(batches[0], files=tuple(file for batch in batches for file in batch.files))
+        watermarks = self.time.watermarks(whole, lateness_of(self._stream))
+        if not watermarks.has_late:
+            return []
+        names = self._stream.column_names
+        text = late_rows(names, Slots("column", 1, self.clock), self.kernel, self._stream)
+        os.makedirs(self.folder, exist_ok=True)
+        output = WriteParquet(self.folder, tuple((c.name, c.type) for c in self._stream.columns))
+        sources = [batch_source(batch, self._stream, names, marked=True) for batch in batches]
+        return [
+            replace(source, sql=text, inputs={**source.inputs, **watermarks.input()}, output=output)
+            for source in sources
+        ]
+
+    def absorb(self, state: str, answers: Sequence[Answer], batch: Batch) -> Absorbed:
+        files = [*self.files, *kept_files(self._store, answers, batch.upto)]
+        time = self.time.after(batch, None, None)
+        marks = [*self._marks, (batch.upto, time.high)][-_MARKS:]
+
+        def settle() -> None:
+            self.files, self.time, self._marks = files, time, marks
+
+        return Absorbed(_written(self.clock, self.folder, time, files, marks), settle=settle)
+
+    def high_at(self, scn: int) -> int | None:
+        """The largest time that had come up to an SCN."""
+        return next((high for upto, high in reversed(self._marks) if upto <= scn), None)
+
+
+def _written(
+    column: str, folder: str, time: Clock, files: Sequence[KeptFile], marks: Sequence[tuple[int, int | None]]
+) -> str:
+    return json.dumps(
+        {
+            "column": column,
+            "folder": os.path.basename(folder),
+            "clock": time.written(),
+            "files": [file.written() for file in files],
+            "marks": marks,
+        }
+    )
+
+
+def late_reader(store: Store, stream_id: int) -> tuple[ReaderEntry, LateReader] | None:
+    found = [(entry, reader) for entry, reader in store.streams.readers_of(LATE) if entry.stream_id == stream_id]
+    for entry, reader in found:
+        if isinstance(reader, LateReader):
+            return entry, reader
+    return None
+
+
+def follow(store: Store, stream: Stream, column: str) -> None:
+    """From now on somebody goes by the time of a stream."""
+    if late_reader(store, stream.id) is None:
+        position = store.streams.journal.standing(stream.id).rows
+        state = _written(column, uuid4().hex, Clock(origin=position), (), ())
+        store.streams.register(stream, f"{LATE}_{stream.name}", LATE, state)
+
+
+def high_at(store: Store, stream: Stream, scn: int) -> int | None:
+    """How far a stream's own time had come at an SCN."""
+    found = late_reader(store, stream.id)
+    if found is None:
+        return None
+    entry, reader = found
+    if entry.absorbed < scn and store.streams.has_news(stream.id, entry.absorbed, scn):
+        raise StorageError(f'the times of stream "{stream.name}" are not known yet')
+    return reader.high_at(scn)

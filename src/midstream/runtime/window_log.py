@@ -1,0 +1,88 @@
+"""What a window view has handed out: its last results, and which window comes next.
+
+The log of a view is one text in the catalog, written when results are on the disk: killed before that, the same windows
+are computed again, from basic windows that go only once they are behind the next window.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from midstream.relations.view import ContinuousView
+from midstream.runtime.states import KeptFile
+
+KEPT_WINDOWS = 100
+
+
+@dataclass(frozen=True)
+class WindowResult:
+    number: int
+    rows: int
+    scn: int
+    """The tables that it was computed with are those of this SCN."""
+    at: float
+    end: int
+    file: KeptFile | None
+    """Shared with windows that were computed at the same time; None: it has no rows."""
+
+
+@dataclass
+class WindowLog:
+    next: int | None = None
+    """The number of the window that is computed next; None: none has begun."""
+    results: list[WindowResult] = field(default_factory=list)
+    firsts: dict[int, int] = field(default_factory=dict)
+    """For each window of the view, the first basic window that rows came to."""
+    handed_out: int = 0
+    """How many windows there have been."""
+
+    def add(self, results: Sequence[WindowResult]) -> None:
+        self.results += results
+        self.handed_out += len(results)
+        self.next = results[-1].number + 1
+
+    def trim(self, view: ContinuousView) -> list[KeptFile]:
+        """Forgets results that are not to be kept; the files that nobody needs then."""
+        before = {id(result.file): result.file for result in self.results if result.file is not None}
+        kept = self.results
+        if view.retain_seconds is not None:
+            oldest = time.time() - view.retain_seconds
+            kept = [result for result in kept[:-1] if result.at >= oldest] + kept[-1:]
+        else:
+            kept = kept[-(view.retain_windows or KEPT_WINDOWS) :]
+        self.results = kept
+        left = {id(result.file) for result in kept}
+        return [file for place, file in before.items() if place not in left]
+
+    def written(self) -> str:
+        files = {id(result.file): result.file for result in self.results if result.file is not None}
+        names = {place: os.path.basename(file.path) for place, file in files.items()}
+        return json.dumps(
+            {
+                "next": self.next,
+                "firsts": self.firsts,
+                "handed_out": self.handed_out,
+                "files": {names[place]: file.written() for place, file in files.items()},
+                "results": [
+                    [r.number, r.rows, r.scn, r.at, r.end, names.get(id(r.file)) if r.file is not None else None]
+                    for r in self.results
+                ],
+            }
+        )
+
+    @classmethod
+    def read(cls, text: str, folder: str) -> WindowLog:
+        value = json.loads(text)
+        files: Mapping[str, KeptFile] = {
+            name: KeptFile(f"{folder}/{name}", *written[1:]) for name, written in value["files"].items()
+        }
+        results = [
+            WindowResult(number, rows, scn, at, end, files[name] if name is not None else None)
+            for number, rows, scn, at, end, name in value["results"]
+        ]
+        firsts = {int(index): slot for index, slot in value["firsts"].items()}
+        return cls(value["next"], results, firsts, value["handed_out"])
