@@ -27,7 +27,8 @@ from peers.aim_workload import Workload, csv_of, make_workload
 from peers.answers import WrongAnswer
 from peers.installing import LeftOut, python_with
 from peers.running import run_system
-from peers.systems_report import Panel, SystemsReport, Table
+from peers.systems_report import Panel, SystemsReport
+from report import Table
 
 EVENTS = {100_000: 8_000_000, 1_000_000: 20_000_000, 10_000_000: 40_000_000}
 HEAD = [

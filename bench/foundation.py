@@ -13,8 +13,6 @@ from __future__ import annotations
 import argparse
 import math
 import shutil
-import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -23,10 +21,9 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
+from cases import run_cases
 from deltalake import DeltaTable, write_deltalake
 from report import Finding, Report
-
-import midstream
 
 AGGREGATE = "SELECT k, count(*) AS n, sum(v) AS s, min(x) AS lo, max(x) AS hi FROM {} GROUP BY k"
 KEYS = 1000
@@ -47,32 +44,11 @@ class Bench:
 
 
 def main() -> None:
-    arguments = read_arguments()
-    folder = Path(tempfile.mkdtemp(prefix="midstream_bench_", dir=arguments.folder))
+    def make(db: Any, folder: Path, given: argparse.Namespace) -> Bench:
+        return Bench(db, spark_session(db), folder, given.scale, given.runs)
+
     report = Report("foundation", "The foundation: ours against the bare tools")
-    try:
-        db = midstream.connect(str(folder / "bench.db"))
-        bench = Bench(db, spark_session(db), folder, arguments.scale, arguments.runs)
-        for name in arguments.only or CASES:
-            for finding in CASES[name](bench):
-                report.add(finding)
-        db.close()
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-    if arguments.scale == 1.0 and not arguments.only:
-        report.write()
-    else:
-        print("not written: only a whole run with --scale 1 goes to bench/results", file=sys.stderr)
-    sys.exit(0 if report.holds else 1)
-
-
-def read_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--scale", type=float, default=1.0, help="part of the rows")
-    parser.add_argument("--runs", type=int, default=5, help="how often each is timed")
-    parser.add_argument("--only", nargs="*", choices=CASES)
-    parser.add_argument("--folder", help="where the temporary files go")
-    return parser.parse_args()
+    run_cases(report, CASES, make, description=__doc__, runs=5)
 
 
 def spark_session(db: Any) -> Any:

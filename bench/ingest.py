@@ -12,9 +12,7 @@ from __future__ import annotations
 import argparse
 import os
 import resource
-import shutil
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -24,9 +22,9 @@ from typing import Any
 
 import duckdb
 import pyarrow.parquet as pq
+from cases import run_cases
 from report import Finding, Report
 
-import midstream
 from midstream.maintenance.engine import FileColumn, Files, Piece
 from midstream.runtime.tally import ROW_TALLY, Counts, tally_query
 
@@ -74,28 +72,11 @@ class Fed:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--scale", type=float, default=1.0, help="part of the rows")
-    parser.add_argument("--runs", type=int, default=3, help="how often each is timed")
-    parser.add_argument("--only", nargs="*", choices=CASES)
-    parser.add_argument("--folder", help="where the temporary files go")
-    arguments = parser.parse_args()
-    folder = Path(tempfile.mkdtemp(prefix="midstream_bench_", dir=arguments.folder))
-    report = Report("ingest", "Streams: from the client to a reader")
-    try:
-        with midstream.connect(str(folder / "bench.db")) as db:
-            db.sql("SELECT 1").fetchall()
-            bench = Bench(db, folder, arguments.scale, arguments.runs)
-            for name in arguments.only or CASES:
-                for finding in CASES[name](bench):
-                    report.add(finding)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-    if arguments.scale == 1.0 and not arguments.only:
-        report.write()
-    else:
-        print("not written: only a whole run with --scale 1 goes to bench/results", file=sys.stderr)
-    sys.exit(0 if report.holds else 1)
+    def make(db: Any, folder: Path, given: argparse.Namespace) -> Bench:
+        db.sql("SELECT 1").fetchall()
+        return Bench(db, folder, given.scale, given.runs)
+
+    run_cases(Report("ingest", "Streams: from the client to a reader"), CASES, make, description=__doc__, runs=3)
 
 
 def seconds(work: Callable[[], Any]) -> float:

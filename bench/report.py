@@ -54,6 +54,17 @@ class Finding:
         return [self.name, self.against, ours, theirs, f"{self.ratio:.2f}", f"{self.limit:.2f}", verdict, self.note]
 
 
+@dataclass(frozen=True)
+class Table:
+    title: str
+    head: list[str]
+    rows: list[list[str]]
+
+    def lines(self) -> list[str]:
+        lines = ["| " + " | ".join(self.head) + " |", "|" + "---|" * len(self.head)]
+        return lines + ["| " + " | ".join(row) + " |" for row in self.rows]
+
+
 @dataclass
 class Report:
     name: str
@@ -68,29 +79,28 @@ class Report:
     def holds(self) -> bool:
         return all(finding.holds for finding in self.findings)
 
-    def write(self) -> None:
+    @property
+    def ratios(self) -> Table:
+        head = ["what", "against", "ours", "theirs", "ratio", "at most", "holds", "note"]
+        return Table("What is to be reached", head, [finding.as_row() for finding in self.findings])
+
+    def write(self, folder: Path = RESULTS) -> None:
         """Leaves the table, the numbers and the picture in bench/results."""
-        RESULTS.mkdir(exist_ok=True)
-        facts = {"machine": describe_machine(), "versions": versions(), "at": datetime.now(timezone.utc).isoformat()}
+        folder.mkdir(parents=True, exist_ok=True)
+        at = datetime.now(timezone.utc).isoformat()
+        facts = {"machine": describe_machine(), "versions": versions() | self.more_versions(), "at": at}
         found = [asdict(finding) | {"ratio": finding.ratio, "holds": finding.holds} for finding in self.findings]
-        document = {"name": self.name, **facts, "findings": found}
-        (RESULTS / f"{self.name}.json").write_text(json.dumps(document, indent=2) + "\n")
-        (RESULTS / f"{self.name}.md").write_text(self.as_markdown(facts))
-        self.plot(RESULTS / f"{self.name}.png")
+        document = {"name": self.name, **facts, "findings": found, **self.more_numbers()}
+        (folder / f"{self.name}.json").write_text(json.dumps(document, indent=2) + "\n")
+        (folder / f"{self.name}.md").write_text(self.as_markdown(facts))
+        self.plot(folder / f"{self.name}.png")
 
     def as_markdown(self, facts: dict[str, Any]) -> str:
-        head = ["what", "against", "ours", "theirs", "ratio", "at most", "holds", "note"]
-        lines = [f"# {self.title}", "", f"{facts['machine']}. {_told(facts['versions'])}. {facts['at'][:10]}.", ""]
-        lines += ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-        lines += ["| " + " | ".join(finding.as_row()) + " |" for finding in self.findings]
-        lines += [
-            "",
-            "Medians of several runs, ours and theirs by turns in one process; the answers were compared first.",
-        ]
-        return "\n".join(lines) + f"\n\n![ratios]({self.name}.png)\n"
+        made_with = ", ".join(f"{name} {version}" for name, version in facts["versions"].items())
+        lines = [f"# {self.title}", "", f"{facts['machine']}. {made_with}. {facts['at'][:10]}.", ""]
+        return "\n".join([*lines, *self.body(), "", f"![the same as a picture]({self.name}.png)", ""])
 
     def plot(self, path: Path) -> None:
-        """Bars of the ratios with a tick at each limit."""
         try:
             import matplotlib
         except ImportError:
@@ -99,6 +109,25 @@ class Report:
         matplotlib.use("Agg")
         from matplotlib import pyplot
 
+        figure = self.draw(pyplot)
+        figure.tight_layout()
+        figure.savefig(path, dpi=120)
+        pyplot.close(figure)
+
+    # --- what a report may say otherwise, or beside --------------------------------------------------
+
+    def more_versions(self) -> dict[str, str]:
+        return {}
+
+    def more_numbers(self) -> dict[str, Any]:
+        return {}
+
+    def body(self) -> list[str]:
+        method = "Medians of several runs, ours and theirs by turns in one process; the answers were compared first."
+        return [*self.ratios.lines(), "", method]
+
+    def draw(self, pyplot: Any) -> Any:
+        """Bars of the ratios with a tick at each limit."""
         figure, axes = pyplot.subplots(figsize=(9, 1 + 0.6 * len(self.findings)))
         names = [finding.name for finding in self.findings]
         colors = ["#2a7f62" if finding.holds else "#c0392b" for finding in self.findings]
@@ -109,17 +138,11 @@ class Report:
         axes.invert_yaxis()
         axes.set_xlabel("time of ours / time of theirs (black: the limit)")
         axes.set_title(self.title)
-        figure.tight_layout()
-        figure.savefig(path, dpi=120)
-        pyplot.close(figure)
+        return figure
 
 
 def _seconds(seconds: float) -> str:
     return f"{seconds * 1000:.1f} ms" if seconds < 1 else f"{seconds:.2f} s"
-
-
-def _told(facts: dict[str, str]) -> str:
-    return ", ".join(f"{name} {version}" for name, version in facts.items())
 
 
 def describe_machine() -> str:

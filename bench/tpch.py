@@ -24,10 +24,10 @@ from typing import Any
 from peers.answers import difference
 from peers.installing import LeftOut
 from peers.running import run_system
-from peers.systems_report import Panel, SystemsReport, Table
+from peers.systems_report import Panel, SystemsReport
 from peers.tpch_data import make_files
 from peers.tpch_queries import MAIN, QUERIES
-from report import Finding
+from report import Finding, Table
 
 Found = dict[str, Any]
 OURS, DUCKDB, SPARK = "midstream", "duckdb", "spark"

@@ -8,26 +8,10 @@ report.write()
 
 from __future__ import annotations
 
-import json
-import sys
-from dataclasses import asdict, dataclass, field
-from datetime import datetime, timezone
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import Any
 
-import report
-from report import Report
-
-
-@dataclass(frozen=True)
-class Table:
-    title: str
-    head: list[str]
-    rows: list[list[str]]
-
-    def lines(self) -> list[str]:
-        lines = ["| " + " | ".join(self.head) + " |", "|" + "---|" * len(self.head)]
-        return lines + ["| " + " | ".join(row) + " |" for row in self.rows]
+from report import Report, Table
 
 
 @dataclass(frozen=True)
@@ -57,36 +41,17 @@ class SystemsReport(Report):
         self.tables.append(table)
         print("\n".join(["", table.title, "", *table.lines(), ""]), flush=True)
 
-    def write(self, folder: Path = report.RESULTS) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        versions = report.versions() | self.versions
-        facts = {"machine": report.describe_machine(), "versions": versions, "at": datetime.now(timezone.utc)}
-        facts["at"] = facts["at"].isoformat()
-        found = [asdict(finding) | {"ratio": finding.ratio, "holds": finding.holds} for finding in self.findings]
-        document = {"name": self.name, **facts, "findings": found, "wrong": self.wrong, "measured": self.measured}
-        (folder / f"{self.name}.json").write_text(json.dumps(document, indent=2) + "\n")
-        (folder / f"{self.name}.md").write_text(self.as_markdown(facts))
-        self.plot(folder / f"{self.name}.png")
+    def more_versions(self) -> dict[str, str]:
+        return self.versions
 
-    def as_markdown(self, facts: dict[str, Any]) -> str:
-        versions = ", ".join(f"{name} {version}" for name, version in facts["versions"].items())
-        lines = [f"# {self.title}", "", f"{facts['machine']}. {versions}. {facts['at'][:10]}.", ""]
-        for table in self.tables:
-            lines += [f"## {table.title}", "", *table.lines(), ""]
-        head = ["what", "against", "ours", "theirs", "ratio", "at most", "holds", "note"]
-        ratios = Table("What is to be reached", head, [finding.as_row() for finding in self.findings])
-        lines += [f"## {ratios.title}", "", *ratios.lines(), "", *self.notes, ""]
-        return "\n".join(lines) + f"\n![the systems side by side]({self.name}.png)\n"
+    def more_numbers(self) -> dict[str, Any]:
+        return {"wrong": self.wrong, "measured": self.measured}
 
-    def plot(self, path: Path) -> None:
-        try:
-            import matplotlib
-        except ImportError:
-            print("no picture: matplotlib is not installed", file=sys.stderr)
-            return
-        matplotlib.use("Agg")
-        from matplotlib import pyplot
+    def body(self) -> list[str]:
+        tables = [*self.tables, self.ratios]
+        return [line for table in tables for line in (f"## {table.title}", "", *table.lines(), "")] + self.notes
 
+    def draw(self, pyplot: Any) -> Any:
         heights = [0.8 + 0.35 * len(panel.values) for panel in self.panels]
         figure, places = pyplot.subplots(
             len(self.panels), 1, figsize=(10, sum(heights) + 0.5), height_ratios=heights, squeeze=False
@@ -94,9 +59,7 @@ class SystemsReport(Report):
         for axes, panel in zip(places[:, 0], self.panels, strict=True):
             _draw(axes, panel)
         figure.suptitle(self.title)
-        figure.tight_layout()
-        figure.savefig(path, dpi=110)
-        pyplot.close(figure)
+        return figure
 
 
 def _draw(axes: Any, panel: Panel) -> None:
