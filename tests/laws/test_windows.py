@@ -1,0 +1,97 @@
+"""However the rows come, every window of a view holds what its query answers over the rows of that window.
+
+A world has random streams, tables and window views. Rows come in random pieces, in order and out of order, in time and
+late; views are made while rows come; the database is closed and opened; views are read in between, and all of them at
+the end. Which windows are complete, and which rows each has, is computed from all rows (window_model.py), and
+PostgreSQL runs the query over them, window by window. A twin of each view is kept by re-evaluation.
+
+    pytest tests/laws/test_windows.py -k world_3        runs one world again
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from view_world import Difference, Tally
+from window_reduce import smaller
+from window_world import Look, Restart, WindowWorld
+
+REDUCE_SECONDS = 40.0
+
+
+@pytest.fixture(scope="module")
+def tally() -> Tally:
+    return Tally()
+
+
+@pytest.fixture
+def play(database: Any, postgres_dsn: str, tmp_path: Path, tally: Tally) -> Callable[..., None]:
+    """Plays one world; the shared database keeps Spark up."""
+
+    def run(seed: int, views: tuple[int, int], acts: int, kernel: str = "duckdb", rows: int = 1) -> None:
+        world = WindowWorld(seed, str(tmp_path / "world.db"), postgres_dsn, kernel, rows)
+        try:
+            play_world(world, seed, views, acts, tally)
+        finally:
+            world.close()
+
+    return run
+
+
+@pytest.mark.parametrize("seed", range(2), ids=lambda seed: f"world_{seed}")
+def test_every_window_holds_what_its_query_answers(seed: int, play: Callable[..., None]) -> None:
+    play(seed, (3, 1), 5)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(100, 130), ids=lambda seed: f"world_{seed}")
+def test_every_window_of_many_views_is_right(seed: int, play: Callable[..., None]) -> None:
+    play(seed, (7, 3), 12)
+
+
+def play_world(world: WindowWorld, seed: int, views: tuple[int, int], acts: int, tally: Tally) -> None:
+    sources = iter(range(seed * 10_000, seed * 10_000 + 1000))
+    for _ in range(views[0]):
+        make_view(world, next(sources), tally)
+    for act in range(acts):
+        if act == acts // 2:
+            for _ in range(views[1]):
+                make_view(world, next(sources), tally)
+        act_once(world, tally)
+    if world.choices.chance(2):
+        world.act(Restart())
+    for name in list(world.views):
+        check(world, name, tally)
+
+
+def act_once(world: WindowWorld, tally: Tally) -> None:
+    """Rows come; then perhaps something else happens."""
+    for _ in range(world.choices.pick([1, 1, 3])):
+        world.act(world.random_insert(world.choices.pick([1, 2, 7, 20, 40])))
+    match world.choices.draw(6):
+        case 0 | 1:
+            check(world, world.choices.pick(list(world.views)), tally)
+        case 2:
+            world.act(Look())
+        case 3:
+            world.act(Restart())
+        case _:
+            pass
+
+
+def make_view(world: WindowWorld, source: int, tally: Tally) -> None:
+    view, _ = world.view_of(source)
+    try:
+        world.create(view, tally, retain=world.choices.pick([100_000, 100_000, None, 3]))
+    except Difference as refused:
+        pytest.fail(str(refused), pytrace=False)
+
+
+def check(world: WindowWorld, name: str, tally: Tally) -> None:
+    try:
+        world.check(name, tally)
+    except Difference as wrong:
+        pytest.fail(f"{wrong}\n\n{smaller(world, world.views[name], REDUCE_SECONDS)}", pytrace=False)
