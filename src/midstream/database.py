@@ -30,6 +30,7 @@ from midstream.serving.execute import execute
 from midstream.serving.inserting import insert
 from midstream.serving.result import Result
 from midstream.serving.session import Session
+from midstream.serving.subscriptions import Subscription, subscribe
 from midstream.spark.engine import SparkEngine
 
 
@@ -78,6 +79,11 @@ class Database:
         """Rows from Arrow, pandas, polars, a list of dicts, a Spark DataFrame or a path."""
         self._check_open()
         return self._session.insert(name, data)
+
+    def subscribe(self, name: str, *, snapshot: bool = False, after: int | None = None) -> Subscription:
+        """What a view hands out from now on, or after an SCN; with `snapshot`, what it has now comes first."""
+        self._check_open()
+        return subscribe(self._store, name, snapshot=snapshot, after=after)
 
     def session(self) -> Session:
         """Another session, with its own transaction and settings."""

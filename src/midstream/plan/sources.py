@@ -404,6 +404,8 @@ def _window_item(
     if relation is None:
         raise undefined_relation(binding, name, node)
     if isinstance(reading, StreamWindow):
+        if isinstance(relation, ContinuousView) and relation.is_windowed:
+            return windowed_item(binding, relation.basket, reading, alias, node)
         if not isinstance(relation, Stream):
             raise WrongObject(f'"{name}" is not a stream, and only a stream has windows', position=place_of(node))
         return windowed_item(binding, relation, reading, alias, node)
@@ -421,6 +423,8 @@ def _continuous_item(
             hint="A table that its result is copied into keeps its past.",
             position=place_of(node),
         )
+    if binding.takes_streams and view.is_windowed:
+        return _scan_item(binding, ScanKey(view.basket, "stream", None), alias, node, None)
     return _scan_item(binding, ScanKey(view, "view", None), alias, node, None)
 
 

@@ -50,6 +50,10 @@ def windowed_item(
         binding.window_streams.append(set())
     number = binding.windows.index(window)
     binding.window_streams[number].add(stream.id)
+    if window.gap is not None and len(binding.window_streams[number]) > 1:
+        raise Unsupported(
+            "sessions of two streams cannot stand in one view", position=place_of(reading) or place_of(node)
+        )
     name = name_of(alias.this) if alias is not None else stream.name
     inner, outer = binding.fresh_alias(name), binding.fresh_alias(name)
     scan = keep_place(binding.scan(ScanKey(stream, "stream", None, window.slots), inner), node)
@@ -57,7 +61,11 @@ def windowed_item(
     query.set("from_", exp.From(this=scan))
     low = exp.GTE(this=column(inner, SLOT), expression=_position(number, "first"))
     high = exp.LT(this=column(inner, SLOT), expression=_position(number, "last"))
-    query.set("where", exp.Where(this=exp.And(this=low, expression=high)))
+    condition: exp.Expression = exp.And(this=low, expression=high)
+    for place, name_by in enumerate(window.by):
+        same = exp.EQ(this=key_text(column(inner, name_by)), expression=_key_word(number, place))
+        condition = exp.And(this=condition, expression=same)
+    query.set("where", exp.Where(this=condition))
     item = derived(query, outer)
     item.meta[WINDOWED] = number
     columns = tuple(
@@ -79,8 +87,21 @@ def window_of(stream: Stream, reading: StreamWindow, node: exp.Expression) -> Wi
     if kind == "landmark":
         return Window.landmark(slots, int(str(slide)), reset)
     if kind == "session":
-        raise Unsupported("session windows are not yet supported", position=place_of(reading) or place_of(node))
+        return Window.session(slots, int(str(size)), _session_keys(stream, reading))
     return Window.sliding(slots, int(str(size)), slide)
+
+
+def _session_keys(stream: Stream, reading: StreamWindow) -> tuple[str, ...]:
+    names = [(name_of(node), node) for node in reading.args.get("by") or []]
+    for name, node in names:
+        if stream.column(name) is None:
+            raise InvalidDefinition(
+                f'stream "{stream.name}" has no column "{name}"',
+                hint=did_you_mean(name, stream.column_names),
+                sqlstate="42703",
+                position=place_of(node) or place_of(reading),
+            )
+    return tuple(name for name, _ in names)
 
 
 def _slots(stream: Stream, reading: StreamWindow, node: exp.Expression) -> Slots:
@@ -118,6 +139,8 @@ def _check_together(known: list[Window], window: Window, reading: StreamWindow, 
     """Windows of one view go on together: window k of each is one result."""
     for other in known:
         place = place_of(reading) or place_of(node)
+        if other.gap is not None or window.gap is not None:
+            raise Unsupported("a session stands alone: no other window may be in the same view", position=place)
         if other.slots.is_time != window.slots.is_time:
             raise Unsupported("windows by rows and by time cannot stand in one view", position=place)
         if window.slots.is_time and other.slide != window.slide:
@@ -134,6 +157,25 @@ def _check_together(known: list[Window], window: Window, reading: StreamWindow, 
 def _position(number: int, which: str) -> exp.Expression:
     literal = mark_moment(exp.Literal.number(str(number)), _kind(number, which))
     return exp.Cast(this=literal, to=exp.DataType.build("BIGINT"))
+
+
+def key_text(node: exp.Expression) -> exp.Expression:
+    """A key of sessions as a text that tells NULL, too."""
+    text = exp.Cast(this=node, to=exp.DataType.build("TEXT"))
+    marked = exp.DPipe(this=exp.Literal.string("="), expression=text)
+    return exp.Coalesce(this=marked, expressions=[exp.Literal.string("")])
+
+
+def _key_word(number: int, place: int) -> exp.Expression:
+    literal = mark_moment(exp.Literal.string(f"{number} {place}"), _kind(number, f"key {place}"))
+    return exp.Cast(this=literal, to=exp.DataType.build("TEXT"))
+
+
+def session_words(number: int, start: int, end: int, keys: Sequence[str], slots: Slots) -> dict[str, str]:
+    """What the constants are in a session."""
+    words = {_kind(number, "first"): str(start), _kind(number, "last"): str(end)}
+    words |= {_kind(number, "start"): _shown(start, slots), _kind(number, "end"): _shown(end, slots)}
+    return words | {_kind(number, f"key {place}"): key for place, key in enumerate(keys)}
 
 
 def _bound(number: int, which: str, stream: Stream, slots: Slots) -> exp.Expression:

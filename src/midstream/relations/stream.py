@@ -26,6 +26,8 @@ class Stream:
     """The column that says when a row happened; without one, it is when the row arrived."""
     lateness_seconds: float = 0.0
     history: History | None = None
+    is_basket: bool = False
+    """Whether it is what a view over windows hands out, one window after the other."""
 
     @property
     def column_names(self) -> tuple[str, ...]:

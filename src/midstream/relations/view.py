@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from midstream.relations.stream import Stream
+from midstream.relations.table import Column
 from midstream.types import Type
 
 
@@ -37,6 +39,11 @@ class ContinuousView(View):
     @property
     def column_names(self) -> tuple[str, ...]:
         return tuple(name for name, _ in self.columns)
+
+    @property
+    def basket(self) -> Stream:
+        """What a view over windows hands out, as a stream for views over it."""
+        return Stream(self.id, self.name, tuple(Column(*column) for column in self.columns), is_basket=True)
 
 
 @dataclass(frozen=True)

@@ -41,6 +41,10 @@ class Window:
     slide: int
     reset: int | None = None
     """A landmark is set anew after so long; None: never."""
+    gap: int | None = None
+    """Of a session: it ends when nothing has come for so long. Its bounds are in the rows, so it has no size."""
+    by: tuple[str, ...] = ()
+    """The columns that each have sessions of their own."""
 
     @classmethod
     def sliding(cls, slots: Slots, size: int, slide: int | None = None) -> Window:
@@ -50,6 +54,10 @@ class Window:
     @classmethod
     def landmark(cls, slots: Slots, slide: int, reset: int | None = None) -> Window:
         return cls(replace(slots, unit=gcd(slide, reset or slide)), None, slide, reset)
+
+    @classmethod
+    def session(cls, slots: Slots, gap: int, by: tuple[str, ...] = ()) -> Window:
+        return cls(replace(slots, unit=1), None, gap, gap=gap, by=by)
 
     @property
     def basic_windows(self) -> int | None:
@@ -82,6 +90,13 @@ class Window:
         if self.slots.is_time:
             return position // self.slide
         return (position - (self.size if self.size is not None else self.slide)) // self.slide
+
+    def last_end_with(self, position: int) -> int:
+        """Where the last window by time ends that a position is in."""
+        if self.gap is not None:
+            return position + self.gap
+        length = self.size if self.size is not None else self.slide
+        return (position + length) // self.slide * self.slide
 
     def first_with(self, slot: int) -> int:
         """The number of the first window that has a basic window, the first that rows came to."""

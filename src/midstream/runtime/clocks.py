@@ -50,6 +50,10 @@ class Clock:
             return self.floor
         return max(self.high - lateness, self.floor if self.floor is not None else self.high - lateness)
 
+    def at_least(self, watermark: int) -> Clock:
+        """With a watermark that is not behind another."""
+        return replace(self, floor=_last([self.floor, watermark]))
+
     def after(self, batch: Batch, low: int | None, arrived: int | None) -> Clock:
         """Where it stands behind a batch; `low` is the first basic window of its rows, `arrived` the last arrival."""
         last = max((file.first_position + file.rows for file in batch.files), default=self.origin + self.rows)

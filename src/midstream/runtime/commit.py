@@ -37,6 +37,7 @@ from midstream.runtime.constraints import check_against_others
 from midstream.runtime.constraints.increasing import encode_maximum
 from midstream.runtime.history import HISTORY
 from midstream.runtime.interrupts import uninterrupted
+from midstream.runtime.lateness import LATE, new_state
 from midstream.runtime.rows import physical_schema
 from midstream.runtime.store import Store
 from midstream.runtime.streams import StreamRows
@@ -169,9 +170,14 @@ def _tell(transaction: Transaction, histories: Sequence[ReaderEntry], turn: Turn
 
 
 def _new_histories(transaction: Transaction, absorbed: int) -> list[ReaderEntry]:
-    """A stream that keeps its history has a reader from the first moment: the history."""
+    """A stream that keeps its history, or has a time of its own, has a reader for that from the first moment."""
+    new_id = transaction.store.catalog.new_id
+    timed = [r for r in transaction.defined.values() if isinstance(r, Stream) and r.timestamp is not None]
     return [
-        ReaderEntry(transaction.store.catalog.new_id(), relation.id, relation.name, HISTORY, absorbed)
+        ReaderEntry(new_id(), stream.id, f"{LATE}_{stream.name}", LATE, absorbed, new_state(str(stream.timestamp)))
+        for stream in timed
+    ] + [
+        ReaderEntry(new_id(), relation.id, relation.name, HISTORY, absorbed)
         for relation in transaction.defined.values()
         if isinstance(relation, Stream) and relation.history is not None
     ]

@@ -293,7 +293,12 @@ def create_view(writer: Writer, statement: CreateView) -> tuple[str, ...]:
 def reads_stream(statement: CreateView, state: CatalogState) -> str | None:
     """The first stream that a view's query names."""
     named = relations_named(statement.query)
-    return next((name for name in named if isinstance(state.relations.get(name), Stream)), None)
+    return next((name for name in named if _is_stream(state.relations.get(name))), None)
+
+
+def _is_stream(relation: Relation | None) -> bool:
+    """A view over windows is one for other views: of what it hands out."""
+    return isinstance(relation, Stream) or (isinstance(relation, ContinuousView) and relation.is_windowed)
 
 
 VIEW_OPTIONS = ("backfill", "maintenance", "retain")

@@ -1,7 +1,7 @@
 """Rows that came too late for windows: late_<stream>.
 
-A stream that somebody reads in windows of its own time has a reader that goes by that time from then on. It tells all
-others how far the stream had come at an SCN, and it keeps the rows that are in no window because they were late.
+A stream with a time of its own has a reader that goes by that time. It tells all others how far the stream had come at
+an SCN, and it keeps the rows that are in no window because they were late, while there are windows that go by it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from midstream.relations.catalog import ReaderEntry
 from midstream.relations.stream import Stream
 from midstream.relations.window import Slots
 from midstream.runtime.clocks import Clock, late_rows, lateness_of
-from midstream.runtime.pipelines import kept_files
+from midstream.runtime.pipelines import PIPELINE, kept_files
 from midstream.runtime.readers import Absorbed, batch_source
 from midstream.runtime.states import KeptFile
 from midstream.runtime.store import Store
@@ -55,7 +55,7 @@ class LateReader:
     def pieces(self, batches: Sequence[Batch]) -> Sequence[Piece]:
         whole = replace(batches[0], files=tuple(file for batch in batches for file in batch.files))
         watermarks = self.time.watermarks(whole, lateness_of(self._stream))
-        if not watermarks.has_late:
+        if not watermarks.has_late or not self._has_windows():
             return []
         names = self._stream.column_names
         text = late_rows(names, Slots("column", 1, self.clock), self.kernel, self._stream)
@@ -67,6 +67,12 @@ class LateReader:
             for source in sources
         ]
 
+    def _has_windows(self) -> bool:
+        """Whether somebody is waiting for rows by this time: else no row can be late."""
+        readers = self._store.streams.readers_of(PIPELINE)
+        own = [reader for entry, reader in readers if entry.stream_id == self._stream.id]
+        return any(reader.clock is not None for reader in own)
+
     def absorb(self, state: str, answers: Sequence[Answer], batch: Batch) -> Absorbed:
         files = [*self.files, *kept_files(self._store, answers, batch.upto)]
         time = self.time.after(batch, None, None)
@@ -77,9 +83,19 @@ class LateReader:
 
         return Absorbed(_written(self.clock, self.folder, time, files, marks), settle=settle)
 
-    def high_at(self, scn: int) -> int | None:
-        """The largest time that had come up to an SCN."""
-        return next((high for upto, high in reversed(self._marks) if upto <= scn), None)
+    def time_at(self, scn: int) -> Clock:
+        """How far the stream had come at an SCN."""
+        return replace(self.time, high=next((high for upto, high in reversed(self._marks) if upto <= scn), None))
+
+    def move(self, watermark: int) -> str:
+        """Nothing comes any more: time goes on without rows."""
+        self.time = self.time.at_least(watermark)
+        return _written(self.clock, self.folder, self.time, self.files, self._marks)
+
+
+def new_state(column: str) -> str:
+    """Of a reader that has seen nothing."""
+    return _written(column, uuid4().hex, Clock(), (), ())
 
 
 def _written(
@@ -107,12 +123,10 @@ def late_reader(store: Store, stream_id: int) -> tuple[ReaderEntry, LateReader] 
 def follow(store: Store, stream: Stream, column: str) -> None:
     """From now on somebody goes by the time of a stream."""
     if late_reader(store, stream.id) is None:
-        position = store.streams.journal.standing(stream.id).rows
-        state = _written(column, uuid4().hex, Clock(origin=position), (), ())
-        store.streams.register(stream, f"{LATE}_{stream.name}", LATE, state)
+        store.streams.register(stream, f"{LATE}_{stream.name}", LATE, new_state(column))
 
 
-def high_at(store: Store, stream: Stream, scn: int) -> int | None:
+def time_at(store: Store, stream: Stream, scn: int) -> Clock | None:
     """How far a stream's own time had come at an SCN."""
     found = late_reader(store, stream.id)
     if found is None:
@@ -120,4 +134,4 @@ def high_at(store: Store, stream: Stream, scn: int) -> int | None:
     entry, reader = found
     if entry.absorbed < scn and store.streams.has_news(stream.id, entry.absorbed, scn):
         raise StorageError(f'the times of stream "{stream.name}" are not known yet')
-    return reader.high_at(scn)
+    return reader.time_at(scn)

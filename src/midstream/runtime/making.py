@@ -170,7 +170,9 @@ class Maker:
     def _new(self, making: _Making, folded: Folded) -> list[tuple[Stream, State]]:
         """A state for each stream of a pipeline; the first has what comes from tables alone."""
         program, view = folded.program, making.view
-        by_id = {r.id: r for r in making.picture.state.relations.values() if isinstance(r, Stream)}
+        relations = making.picture.state.relations.values()
+        by_id = {r.id: r for r in relations if isinstance(r, Stream)}
+        by_id |= {r.id: r.basket for r in relations if isinstance(r, ContinuousView) and r.is_windowed}
         found: list[tuple[Stream, State]] = []
         for stream in (by_id[id] for id in program.feeds if id):
             if view.backfill and stream.history is None:

@@ -115,24 +115,47 @@ class Merger:
         program = state.program
         output = WriteParquet(state.folder, program.columns)
         dead = self._dead(state)
-        parts = self._store.engine.cores if sum(file.rows for file in old) > MANY_ROWS and program.keys else 1
+        keys = [key for key in program.keys if key != program.slot_key]
+        parts = self._store.engine.cores if sum(file.rows for file in old) > MANY_ROWS and keys else 1
         pieces = []
         for part in range(parts):
             name, conditions = program.merge_scan, []
             if dead is not None:
                 conditions.append(f"NOT ({dead})")
             if parts > 1:
-                conditions.append(_share_of_keys(program.keys, part, parts, program.kernel))
+                conditions.append(_share_of_keys(keys, part, parts, program.kernel))
             inputs: dict[str, Input] = {f"{name}_all": as_input(old, program.columns)}
             where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
             quote = '"' if program.kernel == "duckdb" else "`"
-            view = f"SELECT * FROM {quote}{name}_all{quote} AS {quote}state{quote}{where}"
+            listed = self._collapsed(state, quote) or "*"
+            view = f"SELECT {listed} FROM {quote}{name}_all{quote} AS {quote}state{quote}{where}"
             pieces.append(Piece(program.merge, inputs, ((name, view),), output))
         return pieces
 
-    def _dead(self, state: State) -> str | None:
+    def _collapsed(self, state: State, quote: str) -> str | None:
+        """The columns of partials of a landmark: basic windows that are never told apart again become one."""
+        key, members = state.program.slot_key, self._members(state)
+        if key is None or len(members) < len(state.views):
+            return None
+        plans = [(view, self._plan(view)) for view in members]
+        found = {self._windows.collapsed(view, plan) if plan.windows else None for view, plan in plans}
+        if len(found) != 1 or (only := found.pop()) is None:
+            return None
+        before, reset = only
+        slot = f"{quote}{key}{quote}"
+        first = (
+            f"CAST({before - 1} AS BIGINT)" if reset is None else f"({slot} - (({slot} % {reset}) + {reset}) % {reset})"
+        )
+        value = f"CASE WHEN {slot} < {before} THEN {first} ELSE {slot} END AS {slot}"
+        names = [name for name, _ in state.program.columns]
+        return ", ".join(value if name == key else f"{quote}{name}{quote}" for name in names)
+
+    def _members(self, state: State) -> list[ContinuousView]:
         relations = self._store.catalog.state.relations.values()
-        members = [v for v in relations if isinstance(v, ContinuousView) and v.id in state.views]
+        return [view for view in relations if isinstance(view, ContinuousView) and view.id in state.views]
+
+    def _dead(self, state: State) -> str | None:
+        members = self._members(state)
         if len(members) < len(state.views):
             return None
         found: list[str] = []
@@ -141,10 +164,10 @@ class Merger:
             pipelines = [p for p in plan.pipelines if p.name == state.program.name]
             words = plan.words(datetime.now(timezone.utc), 0)
             if plan.windows:
-                log = self._windows.log_of(view)
-                if log.next is None:
+                needed = self._windows.needed(view, plan)
+                if needed is None:
                     return None
-                words |= plan.window_words(log.next, log.firsts)
+                words |= needed
             dead = dead_rows(pipelines, words, state.program.kernel) if pipelines else None
             if dead is None:
                 return None

@@ -36,8 +36,8 @@ class PipelineReader:
         self.state = State.read(entry.state, str(store.path / "views"))
         self.grown: Callable[[PipelineReader], None] = lambda reader: None
         self.feed = self.state.program.feeds[stream.id]
-        self.seed: Callable[[Stream, int], int | None] = lambda stream, scn: None
-        """The largest time in the stream up to an SCN, for a pipeline that begins there."""
+        self.seed: Callable[[Stream, int], Clock | None] = lambda stream, scn: None
+        """How far the stream's own time had come at an SCN, for a pipeline that begins there."""
 
     @property
     def kernel(self) -> Kernel:
@@ -94,9 +94,14 @@ class PipelineReader:
         """Where the stream stands before a batch; a pipeline that has seen nothing goes by what others have seen."""
         clock = self.state.clock
         assert clock is not None
-        if clock.high is None and self.clock is not None:
-            return replace(clock, high=self.seed(self.stream, after))
-        return clock
+        before = self.seed(self.stream, after) if clock.high is None and self.clock is not None else None
+        return clock if before is None else replace(clock, high=before.high, floor=before.floor)
+
+    def move(self, watermark: int) -> str:
+        """Nothing comes any more: the stream's own time goes on without rows."""
+        assert self.state.clock is not None
+        self.state.clock = self.state.clock.at_least(watermark)
+        return self.state.written()
 
     def absorb(self, state: str, answers: Sequence[Answer], batch: Batch) -> Absorbed:
         files = kept_files(self._store, answers, batch.upto)

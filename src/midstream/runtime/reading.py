@@ -132,10 +132,10 @@ def _add_result(store: Store, view: ContinuousView, result: Result, scan: Scan, 
     if result.windows is None:
         sources.inputs[scan.name] = files
         return
-    first, last = result.windows
+    numbers = ", ".join(map(str, result.windows)) or "NULL"
     window = FileColumn(WINDOW, BIGINT)
     sources.inputs[f"{scan.name}_all"] = replace(files, columns=(*files.columns, window))
-    where = f" WHERE {sources.quote(WINDOW)} BETWEEN {first} AND {last}"
+    where = f" WHERE {sources.quote(WINDOW)} IN ({numbers})"
     sources.view(scan.name, [sources.select(columns, f"{scan.name}_all", where)])
 
 

@@ -32,8 +32,8 @@ class Result:
     at: float = field(default_factory=time.monotonic)
     was_read: bool = False
     """Whether somebody has asked for it; views are also refreshed together with others."""
-    windows: tuple[int, int] | None = None
-    """Of a view over windows: the first and the last that its files are read for."""
+    windows: tuple[int, ...] | None = None
+    """Of a view over windows: those that its files are read for."""
     every: Result | None = None
     """The same with all windows that are kept."""
     answers: dict[str, pa.Table] = field(default_factory=dict)

@@ -64,6 +64,13 @@ SETTINGS = {
         ),
         Setting("insert_timeout", 30.0, read_duration, "how long an insert waits for the readers of its stream"),
         Setting("max_staleness", 0.0, read_duration, "how old a continuous view's result may be that a read takes"),
+        Setting(
+            "idle",
+            0.0,
+            read_duration,
+            "windows of a stream's own time close when nothing has come so long; 0: never",
+            True,
+        ),
         Setting("retain_history", 7 * 86400.0, read_duration, "how long AS OF and the change logs reach back", True),
     )
 }

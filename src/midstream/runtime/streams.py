@@ -28,6 +28,7 @@ from midstream.log.records import BulkFile, FilesRecord
 from midstream.maintenance.engine import Answer, Cancellation, Piece
 from midstream.relations.catalog import CatalogState, ReaderEntry
 from midstream.relations.stream import Stream
+from midstream.relations.view import ContinuousView
 from midstream.runtime.readers import Reader, ReaderMaker
 from midstream.runtime.store import Store
 
@@ -157,6 +158,8 @@ class Streams:
         for relation in state.relations.values():
             if isinstance(relation, Stream):
                 self._feeds[relation.id] = _Feed(relation)
+            elif isinstance(relation, ContinuousView) and relation.is_windowed:
+                self._feeds[relation.id] = _Feed(relation.basket)
         for entry in self._store.catalog.readers():
             if entry.stream_id in self._feeds:
                 self._take_up(entry)
@@ -219,6 +222,12 @@ class Streams:
         with suppress(OSError):
             self.files.remove(f"{self.path}/{stream.id}")
         self._wake.set()
+
+    def drop_basket(self, view_id: int) -> None:
+        """The view over windows is gone, or was never made."""
+        feed = self._feeds.get(view_id)
+        if feed is not None and feed.stream.is_basket:
+            self.dropped(feed.stream)
 
     def knows(self, stream: Stream) -> bool:
         return self.knows_id(stream.id)
@@ -398,6 +407,10 @@ class Streams:
             if rows.stream.id not in self._feeds:
                 raise _dropped(rows.stream)
         return self.journal.append(insert)
+
+    def hand_on(self, basket: Stream, rows: pa.Table) -> int:
+        """What a view over windows hands out goes to the views over it, like an insert."""
+        return self.append([StreamRows(basket)], Insert({basket.id: [self.prepared(basket, rows)]}))
 
     def _hurry_if_large(self) -> None:
         if self.journal.active.bytes >= SEGMENT_BYTES:
@@ -695,7 +708,8 @@ class Streams:
     def status(self) -> list[StreamStatus]:
         """Where every stream stands, by name."""
         with self._lock:
-            feeds = sorted(self._feeds.values(), key=lambda feed: feed.stream.name)
+            shown = [feed for feed in self._feeds.values() if not feed.stream.is_basket]
+            feeds = sorted(shown, key=lambda feed: feed.stream.name)
         return [self._status_of(feed) for feed in feeds]
 
     def _status_of(self, feed: _Feed) -> StreamStatus:

@@ -22,7 +22,7 @@ from midstream.plan import BindContext
 from midstream.plan.cut import ViewPlan, cut_view
 from midstream.relations.catalog import CatalogState, ReaderEntry
 from midstream.relations.view import ContinuousView
-from midstream.runtime.lateness import LATE, LateReader, high_at
+from midstream.runtime.lateness import LATE, LateReader, time_at
 from midstream.runtime.making import Maker, fill
 from midstream.runtime.merging import Merger
 from midstream.runtime.pipelines import PIPELINE, PipelineReader
@@ -90,7 +90,7 @@ class Views:
 
     def _attend(self, reader: PipelineReader) -> None:
         reader.grown = self._grown
-        reader.seed = lambda stream, scn: high_at(self._store, stream, scn)
+        reader.seed = lambda stream, scn: time_at(self._store, stream, scn)
 
     def _grown(self, reader: PipelineReader) -> None:
         """A pipeline has absorbed a batch."""
@@ -141,6 +141,8 @@ class Views:
     ) -> None:
         """Makes the pipelines of a view that is about to be committed: it sees every insert after one SCN."""
         try:
+            if view.is_windowed:
+                self._store.streams.created(view.basket, ())
             self._maker.make(view, self.plan(view, picture.state), picture, settings, cancellation)
         except BaseException:
             self.drop(view.id)
@@ -163,6 +165,7 @@ class Views:
             for file in result.files:
                 file.doom()
         self.windows.drop(view_id)
+        self._store.streams.drop_basket(view_id)
         for entry, reader in self.readers_of(view_id):
             left = tuple(id for id in reader.state.views if id != view_id)
             if left:
@@ -202,6 +205,7 @@ class Views:
     def _moment(
         self, wanted: dict[int, ContinuousView], settings: Mapping[str, object], cancellation: Cancellation | None
     ) -> Moment:
+        self._advance_windows_below(wanted.values(), cancellation)
         still = self._unchanged(wanted.values())
         if still is not None:
             return still
@@ -228,6 +232,18 @@ class Views:
                     # It may be the fault of a view that nobody has asked for.
                     results = self._refreshed(list(wanted.values()), state, settings, cancellation)
         return Moment(state, results)
+
+    def _advance_windows_below(self, views: Iterable[ContinuousView], stop: Cancellation | None) -> None:
+        """Views over windows hand on every window that is complete by now to the views that read them as streams."""
+        baskets = {reader.stream.id for id in self._with_inner(views) for _, reader in self.readers_of(id)
+                   if reader.stream.is_basket}  # fmt: skip
+        if not baskets:
+            return
+        state = self._store.catalog.state
+        below = [v for v in state.relations.values() if isinstance(v, ContinuousView) and v.id in baskets]
+        self._advance_windows_below(below, stop)
+        for view in below:
+            self.windows.newest(view, state, DEFAULTS, stop)
 
     def _companions(self, wanted: Mapping[int, ContinuousView], turns: ExitStack) -> dict[int, ContinuousView]:
         """Views over the same streams whose last result somebody has read: they will be asked for next, and cost less

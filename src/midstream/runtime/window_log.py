@@ -28,6 +28,10 @@ class WindowResult:
     end: int
     file: KeptFile | None
     """Shared with windows that were computed at the same time; None: it has no rows."""
+    key: tuple[str, ...] = ()
+    """Whose session it was."""
+    place: int | None = None
+    """How many rows the views over this one have been handed with it; None: there was none."""
 
 
 @dataclass
@@ -39,6 +43,12 @@ class WindowLog:
     """For each window of the view, the first basic window that rows came to."""
     handed_out: int = 0
     """How many windows there have been."""
+    looked: int | None = None
+    """Sessions that had ended by this time have been handed out,"""
+    more: int = 0
+    """and so many that ended after it."""
+    horizon: int | None = None
+    """No session that is still open has begun before."""
 
     def add(self, results: Sequence[WindowResult]) -> None:
         self.results += results
@@ -66,9 +76,16 @@ class WindowLog:
                 "next": self.next,
                 "firsts": self.firsts,
                 "handed_out": self.handed_out,
+                "looked": self.looked,
+                "more": self.more,
+                "horizon": self.horizon,
                 "files": {names[place]: file.written() for place, file in files.items()},
                 "results": [
-                    [r.number, r.rows, r.scn, r.at, r.end, names.get(id(r.file)) if r.file is not None else None]
+                    [
+                        *(r.number, r.rows, r.scn, r.at, r.end),
+                        names.get(id(r.file)) if r.file is not None else None,
+                        *(list(r.key), r.place),
+                    ]
                     for r in self.results
                 ],
             }
@@ -81,8 +98,16 @@ class WindowLog:
             name: KeptFile(f"{folder}/{name}", *written[1:]) for name, written in value["files"].items()
         }
         results = [
-            WindowResult(number, rows, scn, at, end, files[name] if name is not None else None)
-            for number, rows, scn, at, end, name in value["results"]
+            WindowResult(number, rows, scn, at, end, files[name] if name is not None else None, tuple(key), place)
+            for number, rows, scn, at, end, name, key, place in value["results"]
         ]
         firsts = {int(index): slot for index, slot in value["firsts"].items()}
-        return cls(value["next"], results, firsts, value["handed_out"])
+        return cls(
+            value["next"],
+            results,
+            firsts,
+            value["handed_out"],
+            value["looked"],
+            value["more"],
+            value["horizon"],
+        )

@@ -11,18 +11,26 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
+from functools import partial
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
 from midstream.errors import Cancelled, Error
-from midstream.kernels import Kernel
-from midstream.maintenance.engine import Answer, Cancellation, Piece, WriteParquet
+from midstream.ingest.arrow_types import arrow_schema
+from midstream.ingest.conform import conform
+from midstream.kernels import Kernel, quote_name
+from midstream.maintenance.engine import Answer, Cancellation, FileColumn, Piece, WriteParquet
 from midstream.plan.cut import ViewPlan
+from midstream.plan.windows import session_words
 from midstream.relations.catalog import CatalogState, ReaderEntry
 from midstream.relations.view import ContinuousView
 from midstream.relations.window import Window
 from midstream.runtime.clocks import lateness_of
+from midstream.runtime.lateness import LATE, LateReader
 from midstream.runtime.pipelines import PipelineReader, kept_files
 from midstream.runtime.query import choose_kernel
 from midstream.runtime.refreshing import Inputs, sources_for
@@ -43,6 +51,27 @@ MANY = 1000
 _RETRY = 1.0
 
 Readers = Sequence[tuple[ReaderEntry, PipelineReader]]
+
+
+@dataclass
+class Spent:
+    """What the windows of a view have cost since the database was opened."""
+
+    windows: int = 0
+    jobs: int = 0
+    seconds: float = 0.0
+    last_windows: int = 0
+    last_seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Span:
+    """A window that is complete: what its query takes from it, and where it ends."""
+
+    number: int
+    words: Mapping[str, str]
+    end: int
+    key: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -68,6 +97,7 @@ class Windows:
         self._cancellation = Cancellation()
         self._thread = threading.Thread(target=self._run, name="midstream-windows", daemon=True)
         self._failed: dict[int, tuple[float, Error]] = {}
+        self.spent: dict[int, Spent] = {}
 
     # --- life ------------------------------------------------------------------------------------
 
@@ -97,6 +127,25 @@ class Windows:
                 self._logs[view.id] = WindowLog.read(text, self.folder(view.id)) if text else WindowLog()
             return self._logs[view.id]
 
+    def needed(self, view: ContinuousView, plan: ViewPlan) -> dict[str, str] | None:
+        """The words of the next window: what is dead for it is dead for all that come. None: none has begun."""
+        log = self.log_of(view)
+        if plan.times:
+            if log.horizon is None:
+                return None
+            return session_words(0, log.horizon, log.horizon, [""] * len(plan.windows[0].by), plan.windows[0].slots)
+        return plan.window_words(log.next, log.firsts) if log.next is not None else None
+
+    def collapsed(self, view: ContinuousView, plan: ViewPlan) -> tuple[int, int | None] | None:
+        """For a landmark: basic windows before this one are one for all windows to come, and after how many basic
+        windows it begins anew. None: they must be told apart."""
+        log = self.log_of(view)
+        [window, *others] = plan.windows
+        if others or window.size is not None or window.gap is not None or log.next is None:
+            return None
+        reset = window.reset // window.slots.unit if window.reset is not None else None
+        return window.slots_of(log.next - 1)[1], reset
+
     def drop(self, view_id: int) -> None:
         with self._lock:
             log = self._logs.pop(view_id, None)
@@ -121,6 +170,7 @@ class Windows:
         while not self._stop.is_set():
             self._wake.wait(self._patience())
             self._wake.clear()
+            self._move_idle_streams()
             for view in self._all():
                 if self._stop.is_set():
                     return
@@ -141,13 +191,60 @@ class Windows:
 
     def _patience(self) -> float | None:
         """Until when nothing can be due by the clock."""
-        slides = [w.slide for view in self._all() for w in self._plan(view) if w.slots.by == "arrival"]
-        if self._failed:
-            return _RETRY
+        windows = [w for view in self._all() for w in self._plan(view) if w.slots.by == "arrival"]
+        if any(window.gap is not None for window in windows):
+            return min([_RETRY, *(window.gap / 2e6 for window in windows if window.gap is not None)])
+        slides = [window.slide for window in windows]
+        if self._failed or self._idle():
+            return _RETRY / 2
         if not slides:
             return None
         now = int(time.time() * 1e6)
         return max(min(slide - now % slide for slide in slides) / 1e6, 0.001)
+
+    def _idle(self) -> float:
+        """After so many seconds without rows, a stream's own time goes on by itself; 0: never."""
+        return float(self._store.catalog.setting("idle") or 0.0)
+
+    def _move_idle_streams(self) -> None:
+        idle = self._idle()
+        for entry, late in self._store.streams.readers_of(LATE) if idle else ():
+            if isinstance(late, LateReader) and time.time() - self._last_arrival(entry.stream_id) > idle:
+                self._close_all(entry, late)
+
+    def _last_arrival(self, stream_id: int) -> float:
+        """When the newest row came that windows have seen; now, if one is on its way."""
+        streams = self._store.streams
+        clocks = []
+        for entry, reader in self._views.readers():
+            if entry.stream_id == stream_id and reader.state.clock is not None:
+                clocks.append(reader.state.clock)
+                if streams.has_news(stream_id, entry.absorbed, _LAST_SCN):
+                    return time.time()
+        return max((clock.arrived / 1e6 for clock in clocks if clock.arrived is not None), default=time.time())
+
+    def _close_all(self, entry: ReaderEntry, late: LateReader) -> None:
+        """Moves a stream's watermark behind all windows that have rows: what comes for these later is late."""
+        high = late.time.high
+        if high is None:
+            return
+        ends = [high]
+        for view in self._all():
+            plan = self._views.plan(view)
+            for window, ids in zip(plan.windows, plan.window_streams, strict=True):
+                if entry.stream_id in ids and window.slots.by == "column":
+                    ends.append(window.last_end_with(high))
+        watermark = max(ends)
+        if (late.time.floor or -(2**62)) >= watermark:
+            return
+        streams = self._store.streams
+        with streams.journal.alone():
+            own = [(e, r) for e, r in self._views.readers() if e.stream_id == entry.stream_id and r.clock is not None]
+            if any(streams.has_news(e.stream_id, e.absorbed, _LAST_SCN) for e in (entry, *(e for e, _ in own))):
+                return
+            streams.rewrite(entry.id, lambda: late.move(watermark))
+            for reader_entry, reader in own:
+                streams.rewrite(reader_entry.id, partial(reader.move, watermark))
 
     def _plan(self, view: ContinuousView) -> tuple[Window, ...]:
         try:
@@ -167,7 +264,16 @@ class Windows:
             if streams.has_news(entry.stream_id, entry.absorbed, state.scn):
                 return None
         log = self.log_of(view)
+        if plan.times:
+            progress = self._progress(view, plan, None)
+            return self._result(view, log, state) if progress in (None, log.looked) else None
         return None if self._due(view, plan, log, None).numbers else self._result(view, log, state)
+
+    def _progress(self, view: ContinuousView, plan: ViewPlan, now: int | None) -> int | None:
+        """How far the stream of a session view has come."""
+        found = [self._position(entry, reader, now) for entry, reader in self._views.readers_of(view.id)]
+        known = [position for position in found if position is not None]
+        return min(known) if known and len(known) == len(found) else None
 
     def _due(self, view: ContinuousView, plan: ViewPlan, log: WindowLog, now: int | None) -> _Due:
         readers = self._views.readers_of(view.id)
@@ -178,7 +284,10 @@ class Windows:
             own = [r for r in readers if r[1].feed.slots == window.slots and r[0].stream_id in streams]
             positions = [self._position(entry, reader, now) for entry, reader in own]
             known = [position for position in positions if position is not None]
-            if not own or len(known) < len(own):
+            if not own:
+                # Nobody reads it: a WITH query that is not used, say.
+                continue
+            if len(known) < len(own):
                 return _Due((), firsts)
             lasts.append(min(window.last_before(position) for position in known))
             clocks = [reader.state.clock for _, reader in own if reader.state.clock is not None]
@@ -216,7 +325,8 @@ class Windows:
         return self._result(view, self.advance(view, state, settings, stop), state)
 
     def _result(self, view: ContinuousView, log: WindowLog, state: CatalogState) -> Result:
-        newest, every = log.results[-1:], list(log.results)
+        every = list(log.results)
+        newest = list({result.key: result for result in every}.values())
         return Result(
             state,
             state.scn,
@@ -225,8 +335,8 @@ class Windows:
             {},
             0.0,
             0,
-            windows=_span(newest),
-            every=Result(state, state.scn, _files(every), {}, {}, 0.0, 0, windows=_span(every)),
+            windows=tuple(result.number for result in newest),
+            every=Result(state, state.scn, _files(every), {}, {}, 0.0, 0, windows=tuple(r.number for r in every)),
         )
 
     def advance(
@@ -239,18 +349,52 @@ class Windows:
         """Computes the results of all windows that are complete."""
         with self._views.turn(view.id):
             plan, log = self._views.plan(view, state), self.log_of(view)
+            self._hand_on(view, log)
             now = self._now(view, plan, stop)
-            due = self._due(view, plan, log, now)
-            log.firsts.update(due.firsts)
-            if due.numbers:
-                numbers = self._occupied(view, plan, due) if _may_skip(plan, due) else due.numbers
+            ended: tuple[int, int] | None = None
+            if plan.times:
+                spans, ended = self._sessions(view, plan, log, now, stop)
+            else:
+                spans = self._spans(view, plan, log, now)
+            if spans:
                 with self._seen(view, plan, state, stop) as picture:
-                    for start in range(0, len(numbers), AT_ONCE * self._store.engine.cores):
-                        part = numbers[start : start + AT_ONCE * self._store.engine.cores]
+                    for start in range(0, len(spans), AT_ONCE * self._store.engine.cores):
+                        part = spans[start : start + AT_ONCE * self._store.engine.cores]
                         self._compute(view, plan, log, part, picture, settings, stop)
                         if self._stop.is_set():
-                            break
+                            return log
+            if ended is not None:
+                log.looked, log.horizon, log.more = *ended, 0
             return log
+
+    def _spans(self, view: ContinuousView, plan: ViewPlan, log: WindowLog, now: int | None) -> list[Span]:
+        due = self._due(view, plan, log, now)
+        log.firsts.update(due.firsts)
+        numbers = self._occupied(view, plan, due) if _may_skip(plan, due) else due.numbers
+        window = plan.windows[0]
+        return [Span(number, plan.window_words(number, log.firsts), window.end(number)) for number in numbers]
+
+    def _sessions(
+        self, view: ContinuousView, plan: ViewPlan, log: WindowLog, now: int | None, stop: Cancellation | None
+    ) -> tuple[list[Span], tuple[int, int] | None]:
+        """The sessions that have ended since the last look, in the order of their ends; how far that was looked, and
+        since when a session is open."""
+        progress = self._progress(view, plan, now)
+        if progress is None or progress == log.looked:
+            return [], None
+        [window], [times] = plan.windows, plan.times
+        sources = sources_for(self._store, plan, times, self._inputs(view, _LAST_SCN), {}, _NOTHING, "duckdb")
+        piece = sources.piece(sessions_query(times.sql("duckdb"), window, log.looked, progress))
+        [answer] = self._store.engine.run("duckdb", [piece], label=f'sessions of "{view.name}"', cancellation=stop)
+        assert answer.table is not None
+        rows = [tuple(row.values()) for row in answer.table.to_pylist()]
+        ended = [row for row in rows if row[1] <= progress][log.more :]
+        first = log.next or 0
+        spans = [
+            Span(first + place, session_words(0, start, end, keys, window.slots), end, tuple(keys))
+            for place, (start, end, *keys) in enumerate(ended)
+        ]
+        return spans, (progress, min([row[0] for row in rows if row[1] > progress], default=progress))
 
     def _now(self, view: ContinuousView, plan: ViewPlan, stop: Cancellation | None) -> int | None:
         """The time by which every row has been absorbed that arrived before it, where windows go by arrival."""
@@ -280,34 +424,41 @@ class Windows:
         view: ContinuousView,
         plan: ViewPlan,
         log: WindowLog,
-        numbers: Sequence[int],
+        spans: Sequence[Span],
         picture: Moment,
         settings: Mapping[str, object],
         stop: Cancellation | None,
     ) -> None:
         kept = self._inputs(view, picture.state.scn)
         words = plan.words(datetime.now(timezone.utc), picture.state.scn)
-        upper = plan.upper({**words, **plan.window_words(numbers[0], log.firsts)})
+        upper = plan.upper({**words, **spans[0].words})
         forced = {**settings, "kernel": "spark"} if view.kernel == "spark" else {**settings, "kernel": "auto"}
         sources = sources_for(self._store, plan, upper, kept, {}, picture, "duckdb")
         kernel = choose_kernel(upper, sources.bytes, forced).kernel
         if kernel != "duckdb":
             sources = sources_for(self._store, plan, upper, kept, {}, picture, kernel)
         os.makedirs(self.folder(view.id), exist_ok=True)
-        texts = plan.window_texts(words, numbers, log.firsts, kernel)
+        texts = plan.window_texts(words, [span.words for span in spans], kernel)
         columns = ((WINDOW, BIGINT), *((f"c{n}", output.type) for n, output in enumerate(upper.outputs)))
         output = WriteParquet(self.folder(view.id), columns, compressed=False)
-        size = min(-(-len(numbers) // self._store.engine.cores), AT_ONCE)
-        chunks = [slice(start, start + size) for start in range(0, len(numbers), size)]
+        size = min(-(-len(spans) // self._store.engine.cores), AT_ONCE)
+        chunks = [slice(start, start + size) for start in range(0, len(spans), size)]
         pieces = [
-            sources.piece(_together(numbers[chunk], texts[chunk], kernel), output, (_counts(kernel),))
-            for chunk in chunks
+            sources.piece(_together(spans[chunk], texts[chunk], kernel), output, (_counts(kernel),)) for chunk in chunks
         ]
+        started = time.monotonic()
         answers = self._run_pieces(view, kernel, pieces, stop)
+        spent = self.spent.setdefault(view.id, Spent())
+        spent.last_windows, spent.last_seconds = len(spans), time.monotonic() - started
+        spent.windows, spent.jobs, spent.seconds = (
+            spent.windows + len(spans),
+            spent.jobs + 1,
+            spent.seconds + spent.last_seconds,
+        )
         results: list[WindowResult] = []
         for chunk, answer in zip(chunks, answers, strict=True):
             files = kept_files(self._store, [answer], picture.state.scn)
-            results += _results(plan.windows[0], numbers[chunk], answer, files[0] if files else None, picture.state.scn)
+            results += _results(spans[chunk], answer, files[0] if files else None, picture.state.scn)
         self._record(view, log, results)
 
     def _run_pieces(
@@ -320,13 +471,49 @@ class Windows:
 
     def _record(self, view: ContinuousView, log: WindowLog, results: Sequence[WindowResult]) -> None:
         with self._lock:
-            log.add(results)
-            gone = log.trim(view)
+            log.add(self._placed(view, results))
+            log.more += len(results)
             self._store.catalog.keep(_name(view.id), log.written())
+        self._hand_on(view, log)
+        with self._lock:
+            gone = log.trim(view)
+            if gone:
+                self._store.catalog.keep(_name(view.id), log.written())
         for file in gone:
             file.doom()
         with self.news:
             self.news.notify_all()
+
+    def _placed(self, view: ContinuousView, results: Sequence[WindowResult]) -> list[WindowResult]:
+        """Each result with how many rows will have been handed to the views over this one, if there is any."""
+        journal = self._store.streams.journal
+        if not journal.is_wanted(view.id):
+            return list(results)
+        places = accumulate((result.rows for result in results), initial=journal.standing(view.id).rows)
+        return [replace(result, place=place) for result, place in zip(results, list(places)[1:], strict=True)]
+
+    def _hand_on(self, view: ContinuousView, log: WindowLog) -> None:
+        """Gives views over this one the windows that they have yet to get. How many rows they have got is in the log of
+        what they were given, so each window comes once, also when the process has died in between."""
+        streams = self._store.streams
+        for result in log.results:
+            if result.place is not None and result.rows and result.place > streams.journal.standing(view.id).rows:
+                if not streams.journal.is_wanted(view.id):
+                    return
+                streams.hand_on(view.basket, self.rows_of(view, result))
+
+    def rows_of(self, view: ContinuousView, result: WindowResult) -> pa.Table:
+        """The rows of one window."""
+        schema = arrow_schema(view.basket.columns)
+        if result.file is None:
+            return schema.empty_table()
+        columns = [FileColumn(name, kind, f"c{place}") for place, (name, kind) in enumerate(view.columns)]
+        files = replace(as_input([result.file], ()), columns=(*columns, FileColumn(WINDOW, BIGINT)))
+        listed = ", ".join(quote_name(name, "duckdb") for name in view.column_names)
+        text = f'SELECT {listed} FROM kept WHERE "{WINDOW}" = {result.number}'
+        answer = self._store.engine.look_up(Piece(text, {"kept": files}))
+        assert answer.table is not None
+        return conform(answer.table, view.basket.columns, relation=view.name)
 
     def _inputs(self, view: ContinuousView, scn: int) -> Inputs:
         files: dict[str, list[KeptFile]] = {}
@@ -358,6 +545,26 @@ class Windows:
 
 
 _LAST_SCN = 2**62
+_NOTHING = Moment(CatalogState(0, {}, {}), {})
+"""What a query sees that reads states alone."""
+
+
+def sessions_query(times: str, window: Window, looked: int | None, progress: int) -> str:
+    """Sessions with their ends and keys: those that ended between two looks, and those that are still open."""
+    keys = [f"c{place + 1}" for place in range(len(window.by))]
+    listed = "".join(f", {key}" for key in keys)
+    by = f"PARTITION BY {', '.join(keys)} " if keys else ""
+    marked = (
+        f"SELECT c0{listed}, CASE WHEN c0 - lag(c0) OVER ({by}ORDER BY c0) < {window.gap} THEN 0 ELSE 1 END AS begins "
+        f"FROM ({times}) AS times"
+    )
+    numbered = f"SELECT c0{listed}, sum(begins) OVER ({by}ORDER BY c0) AS session FROM ({marked}) AS marked"
+    sessions = (
+        f"SELECT min(c0) AS start, max(c0) + {window.gap} AS ends{listed} FROM ({numbered}) AS numbered "
+        f"GROUP BY session{listed}"
+    )
+    after = f" WHERE ends > {looked}" if looked is not None else ""
+    return f"SELECT * FROM ({sessions}) AS sessions{after} ORDER BY ends, start{listed}"
 
 
 def _may_skip(plan: ViewPlan, due: _Due) -> bool:
@@ -369,12 +576,12 @@ def _name(view_id: int) -> str:
     return f"windows {view_id}"
 
 
-def _together(numbers: Sequence[int], texts: Sequence[str], kernel: Kernel) -> str:
+def _together(spans: Sequence[Span], texts: Sequence[str], kernel: Kernel) -> str:
     """The results of several windows as one query."""
     quote = '"' if kernel == "duckdb" else "`"
     parts = [
-        f"SELECT CAST({number} AS BIGINT) AS {quote}{WINDOW}{quote}, result.* FROM ({text}) AS result"
-        for number, text in zip(numbers, texts, strict=True)
+        f"SELECT CAST({span.number} AS BIGINT) AS {quote}{WINDOW}{quote}, result.* FROM ({text}) AS result"
+        for span, text in zip(spans, texts, strict=True)
     ]
     return " UNION ALL ".join(parts)
 
@@ -385,18 +592,12 @@ def _counts(kernel: Kernel) -> tuple[str, str]:
     return "counts", f"SELECT {column} AS number, count(*) AS n FROM output GROUP BY {column}"
 
 
-def _results(
-    window: Window, numbers: Sequence[int], answer: Answer, file: KeptFile | None, scn: int
-) -> Iterator[WindowResult]:
+def _results(spans: Sequence[Span], answer: Answer, file: KeptFile | None, scn: int) -> Iterator[WindowResult]:
     counts = {row["number"]: row["n"] for row in answer.checks["counts"].to_pylist()}
-    for number in numbers:
-        rows = counts.get(number, 0)
-        yield WindowResult(number, rows, scn, time.time(), window.end(number), file if rows else None)
+    for span in spans:
+        rows = counts.get(span.number, 0)
+        yield WindowResult(span.number, rows, scn, time.time(), span.end, file if rows else None, span.key)
 
 
 def _files(results: Sequence[WindowResult]) -> tuple[KeptFile, ...]:
     return tuple({id(r.file): r.file for r in results if r.file is not None}.values())
-
-
-def _span(results: Sequence[WindowResult]) -> tuple[int, int]:
-    return (results[0].number, results[-1].number) if results else (0, -1)

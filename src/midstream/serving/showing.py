@@ -16,6 +16,7 @@ from midstream.relations.table import CheckConstraint, ForeignKey, Key, Table, T
 from midstream.relations.view import ContinuousView, View
 from midstream.runtime import query
 from midstream.runtime.definitions import StateSchema, reads_stream, relations_read
+from midstream.runtime.lateness import late_reader
 from midstream.runtime.results import Result as ViewResult
 from midstream.runtime.settings import SETTINGS, read_setting
 from midstream.serving.result import Result, Row
@@ -113,7 +114,7 @@ def _views(session: Session, state: CatalogState) -> Result:
     columns += [("last_refresh_ms", DOUBLE)]
     rows: list[Row] = []
     for view in views:
-        plain = (view.name, "continuous" if isinstance(view, ContinuousView) else "ordinary", ", ".join(view.reads))
+        plain = (view.name, _kind_of_view(view), ", ".join(view.reads))
         if not isinstance(view, ContinuousView):
             rows.append((*plain, view.query, None, None, None, None, None, None))
             continue
@@ -122,6 +123,12 @@ def _views(session: Session, state: CatalogState) -> Result:
         spent = None if seconds is None else round(seconds * 1000, 1)
         rows.append((*plain, view.query, held, behind, ages, size, count, spent))
     return Result.of_rows(columns, rows, status="SHOW", scn=state.scn)
+
+
+def _kind_of_view(view: View) -> str:
+    if not isinstance(view, ContinuousView):
+        return "ordinary"
+    return "over windows" if view.is_windowed else "continuous"
 
 
 def _status(session: Session, state: CatalogState) -> Result:
@@ -150,6 +157,9 @@ def _stream_facts(session: Session) -> Iterator[Row]:
             f"{status.rows:,} rows in ({status.bytes:,} bytes), {status.rate:,.0f} rows/s, "
             f"{status.unabsorbed_rows:,} rows unabsorbed, {status.waiting_inserts} inserts waiting",
         )
+        late = late_reader(session.store, status.stream.id)
+        if late is not None:
+            yield f"late rows of stream {name}", f"{late[1].rows:,}"
         for number, reader in enumerate(status.readers):
             words = [f"{reader.kind}, absorbed up to SCN {reader.absorbed}"]
             if number == 0 and status.unabsorbed_rows:

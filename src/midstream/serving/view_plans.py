@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 from midstream.plan import BindContext
 from midstream.plan.cut import Pipeline, ViewPlan, cut_view
@@ -13,6 +14,7 @@ from midstream.relations.catalog import CatalogState, ReaderEntry
 from midstream.relations.stream import Stream
 from midstream.relations.table import Table
 from midstream.relations.view import ContinuousView
+from midstream.relations.window import Window
 from midstream.runtime.definitions import StateSchema
 from midstream.runtime.pipelines import PipelineReader
 from midstream.runtime.query import choose_kernel
@@ -25,8 +27,11 @@ Readers = Sequence[tuple[ReaderEntry, PipelineReader]]
 
 def explain_new(session: Session, statement: CreateView, state: CatalogState, context: BindContext) -> list[str]:
     """A view that does not exist yet: what would be kept, and what would run at a read."""
-    plan = cut_view(statement.query, StateSchema(session.store.catalog, state), context)
-    lines = [f'View "{statement.name}" would be continuous: partials are kept as rows come, the rest runs at a read.']
+    keep_rows = str(statement.options.get("maintenance", "")).lower() == "reevaluate"
+    plan = cut_view(statement.query, StateSchema(session.store.catalog, state), context, keep_rows=keep_rows)
+    kind = "over windows" if plan.windows else "continuous"
+    lines = [f'View "{statement.name}" would be {kind}: {_when(plan)}.']
+    lines += [line for window in plan.windows for line in _window_lines(window)]
     for pipeline in plan.pipelines:
         lines += _pipeline_lines(pipeline, fold([pipeline]), (), state)
     return [*lines, *_upper_lines(session, plan, state, context), *_notices(plan)]
@@ -35,13 +40,65 @@ def explain_new(session: Session, statement: CreateView, state: CatalogState, co
 def explain_view(session: Session, view: ContinuousView, state: CatalogState, context: BindContext) -> list[str]:
     views = session.store.views
     plan, readers = views.plan(view, state), views.readers_of(view.id)
-    lines = [f'View "{view.name}" is continuous: partials are kept as rows come, the rest runs at a read.']
+    lines = [f'View "{view.name}" is {"over windows" if plan.windows else "continuous"}: {_when(plan)}.']
+    lines += [line for window in plan.windows for line in _window_lines(window)]
     for pipeline in plan.pipelines:
         own = [(entry, reader) for entry, reader in readers if reader.state.program.name == pipeline.name]
         lines += _pipeline_lines(pipeline, fold([pipeline], own[0][1].kernel if own else None), own, state)
     lines += _upper_lines(session, plan, state, context)
-    lines += _refresh_lines(session, view)
+    lines += _results_lines(session, view) if plan.windows else _refresh_lines(session, view)
     return [*lines, *_notices(plan)]
+
+
+def _when(plan: ViewPlan) -> str:
+    rest = "when a window is complete" if plan.windows else "at a read"
+    return f"partials are kept as rows come, the rest runs {rest}"
+
+
+def _window_lines(window: Window) -> Iterator[str]:
+    measure = {"rows": "by the number of rows", "arrival": "by when rows arrive"}.get(
+        window.slots.by, f'by the time in column "{window.slots.column}"'
+    )
+    length = partial(_length, window)
+    yield ""
+    if window.gap is not None:
+        by = f" of each {', '.join(window.by)}" if window.by else ""
+        yield f"Sessions{by}, {measure}: one ends when nothing has come for {length(window.gap)}"
+        yield "  When rows came is kept apart: the rows tell where a session begins and ends"
+        return
+    if window.size is None:
+        again = f", anew every {length(window.reset)}" if window.reset is not None else ""
+        yield f"Landmark windows {measure}{again}: a result every {length(window.slide)}"
+        yield "  Basic windows that are complete are merged into one partial"
+        return
+    kind = "Tumbling" if window.size == window.slide else "Sliding" if window.size > window.slide else "Hopping"
+    slides = "" if window.size == window.slide else f", every {length(window.slide)}"
+    yield f"{kind} windows of {length(window.size)} {measure}{slides}"
+    yield f"  Basic windows of {length(window.slots.unit)}: {window.basic_windows} make up a window"
+
+
+def _length(window: Window, size: int) -> str:
+    return f"{size / 1e6:,g} s" if window.slots.is_time else f"{size:,} rows"
+
+
+def _results_lines(session: Session, view: ContinuousView) -> Iterator[str]:
+    windows = session.store.views.windows
+    log, spent = windows.log_of(view), windows.spent.get(view.id)
+    yield ""
+    if not log.results:
+        yield "Results: none yet, no window is complete"
+    else:
+        kept, newest = len(log.results), log.results[-1]
+        yield (
+            f"Results: {log.handed_out:,} windows so far, the last {kept:,} are kept; the newest, window "
+            f"{newest.number}, has {newest.rows:,} rows"
+        )
+    if spent is not None:
+        yield (
+            f"Since the database was opened: {spent.windows:,} windows in {spent.jobs:,} jobs, on average "
+            f"{spent.seconds / spent.jobs * 1000:,.0f} ms a job; the last had {spent.last_windows} in "
+            f"{spent.last_seconds * 1000:,.0f} ms"
+        )
 
 
 def _notices(plan: ViewPlan) -> list[str]:
@@ -58,7 +115,9 @@ def _pipeline_lines(pipeline: Pipeline, folded: Folded, readers: Readers, state:
         yield "  Why not duckdb: the view was created under SET kernel = 'spark', or needs a function of Spark's"
     keys = ", ".join(text_of(key.node) for key in pipeline.keys) or "none: one group of all rows"
     yield f"  Groups by: {keys}"
-    if pipeline.rows.late:
+    if program.slot_key is not None:
+        yield "  The number of the basic window is a key; those that no window needs any more go when partials are merged"
+    elif pipeline.rows.late:
         yield "  Conditions on the moment of reading, or on a query around, are asked then: what they need is a key"
         if pipeline.dead is not None:
             yield "  Groups that no later read can ask for go when partials are merged"
@@ -107,13 +166,18 @@ def _state_lines(readers: Readers) -> Iterator[str]:
 
 def _upper_lines(session: Session, plan: ViewPlan, state: CatalogState, context: BindContext) -> Iterator[str]:
     words = plan.words(context.now, state.scn)
-    upper = plan.upper(words)
+    upper = plan.upper({**words, **(plan.window_words(0, {}) if plan.windows and not plan.times else {})})
     choice = choose_kernel(upper, 0, session.settings)
     yield ""
-    yield f"Upper query: runs at a read when something has changed, on the {choice.kernel} kernel while its inputs fit"
+    when = (
+        "when windows are complete, all that are due in one job,"
+        if plan.windows
+        else "at a read when something has changed,"
+    )
+    yield f"Upper query: runs {when} on the {choice.kernel} kernel while its inputs fit"
     for scan in upper.scans:
         if isinstance(scan.relation, Table):
-            yield f'  Reads table "{scan.relation.name}" as of the read'
+            yield f'  Reads table "{scan.relation.name}" as of {"the result" if plan.windows else "the read"}'
         elif isinstance(scan.relation, ContinuousView):
             yield f'  Reads view "{scan.relation.name}" at the same SCN'
         else:
@@ -158,6 +222,14 @@ def facts_of(session: Session, view: ContinuousView) -> tuple[int, int, float | 
     size = sum(reader.state.bytes for _, reader in readers)
     result: Result | None = views.last(view.id)
     count, _ = views.refreshes.get(view.id, (0, 0.0))
+    if view.is_windowed:
+        log, spent = views.windows.log_of(view), views.windows.spent.get(view.id)
+        newest = log.results[-1] if log.results else None
+        seconds = spent.last_seconds if spent is not None else None
+        jobs = spent.jobs if spent is not None else 0
+        if newest is None:
+            return behind, size, seconds, jobs, None, None
+        return behind, size, seconds, jobs, time.time() - newest.at, newest.rows
     if result is None:
         return behind, size, None, count, None, None
     return behind, size, result.seconds, count, time.monotonic() - result.at, result.rows

@@ -18,7 +18,7 @@ from sqlglot import exp
 from midstream.kernels import Kernel
 from midstream.plan import queries
 from midstream.plan.bound import BoundQuery, Output, infer, kernel_names, seal
-from midstream.plan.context import BindContext, Binding
+from midstream.plan.context import BindContext, Binding, ScanKey
 from midstream.plan.cut.aggregates import (
     StateColumn,
 )
@@ -35,15 +35,16 @@ from midstream.plan.cut.rows import RowPart, identity, take_rows
 from midstream.plan.cut.streams import Streams, check_rows, is_grouping, is_tested, prepare, refuse
 from midstream.plan.cut.windowed import settle_windows
 from midstream.plan.moments import at_moment, kinds_in, words_of
+from midstream.plan.nodes import column, named
 from midstream.plan.pruning import prune
 from midstream.plan.scopes import Scope
 from midstream.plan.statements import new_binding
 from midstream.plan.trees import name_outputs, projections
 from midstream.plan.typing.nodes import type_of
-from midstream.plan.windows import WINDOW_MOMENT, window_words
+from midstream.plan.windows import WINDOW_MOMENT, key_text, window_words
 from midstream.relations.schema import Schema
 from midstream.relations.view import ContinuousView
-from midstream.relations.window import Window
+from midstream.relations.window import SLOT, Window
 from midstream.sql.statements import Sql
 
 _STAND_IN = 7_386_150_942_718
@@ -62,6 +63,8 @@ class ViewPlan:
     windows: tuple[Window, ...]
     """The windows that the view reads streams by: window k of all of them together gives result k."""
     window_streams: tuple[frozenset[int], ...]
+    times: tuple[BoundQuery, ...]
+    """Of sessions: when rows came, each time once, and for which keys, over a state of their own."""
     _binding: Binding = field(repr=False, compare=False)
     _upper: Node = field(repr=False, compare=False)
     _sealed: dict[str, BoundQuery] = field(default_factory=dict, repr=False, compare=False)
@@ -75,21 +78,17 @@ class ViewPlan:
         """What the query takes from window `number`."""
         return window_words(self.windows, number, first_slots)
 
-    def window_texts(
-        self, words: Mapping[str, str], numbers: Sequence[int], first_slots: Mapping[int, int], kernel: Kernel
-    ) -> list[str]:
-        """The upper query in each of these windows. It is written once, with words that stand nowhere else in it."""
-        stand_ins = window_words(self.windows, 0, {})
-        for place, (kind, word) in enumerate(sorted(stand_ins.items())):
-            is_number = word.lstrip("-").isdigit()
-            stand_ins[kind] = (
-                f"{_STAND_IN}{place:03}" if is_number else f"9998-12-31 23:59:59.{_STAND_IN % 1000}{place:03}"
-            )
+    def window_texts(self, words: Mapping[str, str], windows: Sequence[Mapping[str, str]], kernel: Kernel) -> list[str]:
+        """The upper query with the words of each of these windows. It is written once, with words that stand nowhere
+        else in it, unless they are texts, which every kernel quotes in its own way."""
+        if any(" key " in kind for kind in windows[0]):
+            return [self.upper({**words, **own}).sql(kernel) for own in windows]
+        stand_ins = {kind: _stand_in(place, word) for place, (kind, word) in enumerate(sorted(windows[0].items()))}
         text = self.upper({**words, **stand_ins}).sql(kernel)
         texts = []
-        for window in numbers:
+        for own in windows:
             written = text
-            for kind, word in self.window_words(window, first_slots).items():
+            for kind, word in own.items():
                 written = written.replace(stand_ins[kind], word)
             texts.append(written)
         return texts
@@ -111,6 +110,11 @@ class ViewPlan:
         return frozenset(str(s.meta[READ_OFF]) for s in self._upper.find_all(exp.Select) if READ_OFF in s.meta)
 
 
+def _stand_in(place: int, word: str) -> str:
+    is_number = word.lstrip("-").isdigit()
+    return f"{_STAND_IN}{place:03}" if is_number else f"9998-12-31 23:59:59.{_STAND_IN % 1000}{place:03}"
+
+
 def cut_view(query: Sql, schema: Schema, context: BindContext, *, keep_rows: bool = False) -> ViewPlan:
     """Binds a view's query and cuts it, or refuses it, saying which rule it breaks and where. With `keep_rows`, windows
     are evaluated anew each time, over the rows that are in them."""
@@ -125,6 +129,7 @@ def cut_view(query: Sql, schema: Schema, context: BindContext, *, keep_rows: boo
     cutter = Cutter(binding, Streams(binding))
     for grouping in cutter.groupings(tree):
         cutter.cut(grouping)
+    times = [_cut_times(cutter, key) for key in list(binding.scans) if _has_sessions(binding, key)]
     _complete_states(binding, cutter.pipelines)
     views = tuple(key.relation for key in binding.scans if isinstance(key.relation, ContinuousView))
     return ViewPlan(
@@ -135,9 +140,31 @@ def cut_view(query: Sql, schema: Schema, context: BindContext, *, keep_rows: boo
         kinds_in(tree),
         tuple(binding.windows),
         tuple(map(frozenset, binding.window_streams)),
+        tuple(seal(binding, query, outs) for query, outs in times),
         binding,
         tree,
     )
+
+
+def _has_sessions(binding: Binding, key: ScanKey) -> bool:
+    return key.source == "stream" and key.slots is not None and any(w.gap for w in binding.windows)
+
+
+def _cut_times(cutter: Cutter, key: ScanKey) -> tuple[exp.Select, tuple[Output, ...]]:
+    """Where sessions begin and end is told by all rows of the stream, also those that conditions let go."""
+    binding = cutter.binding
+    alias = binding.fresh_alias("times")
+    keys = [key_text(column(alias, name)) for name in binding.windows[0].by]
+    nodes = [column(alias, SLOT), *keys]
+    query = exp.Select(
+        expressions=[named(node, name) for node, name in zip(nodes, kernel_names(len(nodes)), strict=True)]
+    )
+    query.set("from_", exp.From(this=binding.scan(key, alias)))
+    query.set("distinct", exp.Distinct())
+    infer(binding, query)
+    outputs = tuple(Output(f"c{place}", type_of(node)) for place, node in enumerate(query.expressions))
+    cutter.cut(query)
+    return query, outputs
 
 
 def _complete_states(binding: Binding, pipelines: Sequence[Pipeline]) -> None:
