@@ -20,6 +20,7 @@ from midstream.relations.view import ContinuousView
 from midstream.runtime.pipelines import PipelineReader, kept_files
 from midstream.runtime.states import KeptFile, State, as_input
 from midstream.runtime.store import Store
+from midstream.runtime.summaries import dead_slots
 
 if TYPE_CHECKING:
     from midstream.runtime.windows import Windows
@@ -169,6 +170,10 @@ class Merger:
                     return None
                 words |= needed
             dead = dead_rows(pipelines, words, state.program.kernel) if pipelines else None
+            if plan.windows and not plan.times and state.program.slot_key is not None:
+                first = self._windows.first_needed(view, plan, state.program)
+                quote = '"' if state.program.kernel == "duckdb" else "`"
+                dead = dead_slots(f"{quote}state{quote}.{quote}{state.program.slot_key}{quote}", first)
             if dead is None:
                 return None
             found.append(f"coalesce({dead}, false)")

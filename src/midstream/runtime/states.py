@@ -87,6 +87,8 @@ class State:
     """What the stream had kept up to this SCN is still to be taken in."""
     clock: Clock | None = None
     """Where a windowed pipeline stands."""
+    summed: dict[int, int] = field(default_factory=dict)
+    """For each level of sums of basic windows, how many there are."""
 
     def written(self) -> str:
         statics = {
@@ -106,6 +108,7 @@ class State:
                 "scn": self.scn,
                 "backfill": self.backfill,
                 "clock": self.clock.written() if self.clock is not None else None,
+                "summed": self.summed,
                 "files": [file.written() for file in self.files],
                 "statics": statics,
             }
@@ -138,6 +141,7 @@ class State:
             value["scn"],
             value["backfill"],
             Clock(**value["clock"]) if value.get("clock") else None,
+            {int(level): count for level, count in value.get("summed", {}).items()},
         )
 
     @property

@@ -24,11 +24,12 @@ from midstream.ingest.arrow_types import arrow_schema
 from midstream.ingest.conform import conform
 from midstream.kernels import Kernel, quote_name
 from midstream.maintenance.engine import Answer, Cancellation, FileColumn, Piece, WriteParquet
-from midstream.plan.cut import ViewPlan
+from midstream.plan import BoundQuery
+from midstream.plan.cut import Program, ViewPlan
 from midstream.plan.windows import session_words
 from midstream.relations.catalog import CatalogState, ReaderEntry
 from midstream.relations.view import ContinuousView
-from midstream.relations.window import Window
+from midstream.relations.window import EVER, Window
 from midstream.runtime.clocks import lateness_of
 from midstream.runtime.lateness import LATE, LateReader
 from midstream.runtime.pipelines import PipelineReader, kept_files
@@ -38,6 +39,7 @@ from midstream.runtime.results import WINDOW, Moment, Result
 from midstream.runtime.settings import DEFAULTS
 from midstream.runtime.states import KeptFile, as_input
 from midstream.runtime.store import Store
+from midstream.runtime.summaries import Sum, levels_of, scope, sums_due
 from midstream.runtime.window_log import WindowLog, WindowResult
 from midstream.types import BIGINT
 
@@ -135,6 +137,13 @@ class Windows:
                 return None
             return session_words(0, log.horizon, log.horizon, [""] * len(plan.windows[0].by), plan.windows[0].slots)
         return plan.window_words(log.next, log.firsts) if log.next is not None else None
+
+    def first_needed(self, view: ContinuousView, plan: ViewPlan, program: Program) -> int:
+        """The first basic window of a state that a window to come has."""
+        log = self.log_of(view)
+        slots = {feed.slots for feed in program.feeds.values()}
+        firsts = [w.slots_of(log.next)[0] for w in plan.windows if w.slots in slots and log.next is not None]
+        return min(firsts, default=EVER)
 
     def collapsed(self, view: ContinuousView, plan: ViewPlan) -> tuple[int, int | None] | None:
         """For a landmark: basic windows before this one are one for all windows to come, and after how many basic
@@ -429,6 +438,7 @@ class Windows:
         settings: Mapping[str, object],
         stop: Cancellation | None,
     ) -> None:
+        summed = {id(reader): dict(reader.state.summed) for _, reader in self._views.readers_of(view.id)}
         kept = self._inputs(view, picture.state.scn)
         words = plan.words(datetime.now(timezone.utc), picture.state.scn)
         upper = plan.upper({**words, **spans[0].words})
@@ -439,6 +449,13 @@ class Windows:
             sources = sources_for(self._store, plan, upper, kept, {}, picture, kernel)
         os.makedirs(self.folder(view.id), exist_ok=True)
         texts = plan.window_texts(words, [span.words for span in spans], kernel)
+        if kernel == "duckdb":
+            scoped = self._scoped(view, plan, upper, spans, summed)
+            for name in scoped:
+                sources.inputs[f"{name}_all"] = sources.inputs.pop(name)
+            texts = [
+                _within({n: texts_of[at] for n, texts_of in scoped.items()}, text) for at, text in enumerate(texts)
+            ]
         columns = ((WINDOW, BIGINT), *((f"c{n}", output.type) for n, output in enumerate(upper.outputs)))
         output = WriteParquet(self.folder(view.id), columns, compressed=False)
         size = min(-(-len(spans) // self._store.engine.cores), AT_ONCE)
@@ -447,7 +464,15 @@ class Windows:
             sources.piece(_together(spans[chunk], texts[chunk], kernel), output, (_counts(kernel),)) for chunk in chunks
         ]
         started = time.monotonic()
-        answers = self._run_pieces(view, kernel, pieces, stop)
+        sums = self._sums(view, plan, log)
+        held = [reader.state.files for _, reader, _ in sums]
+        own = [due.piece(reader.state) for _, reader, due in sums]
+        if kernel == "duckdb":
+            answers = self._run_pieces(view, kernel, [*pieces, *own], stop)
+        else:
+            answers = self._run_pieces(view, kernel, pieces, stop) + self._run_pieces(view, "duckdb", own, stop)
+        self._keep_sums(sums, answers[len(pieces) :])
+        del held
         spent = self.spent.setdefault(view.id, Spent())
         spent.last_windows, spent.last_seconds = len(spans), time.monotonic() - started
         spent.windows, spent.jobs, spent.seconds = (
@@ -456,10 +481,69 @@ class Windows:
             spent.seconds + spent.last_seconds,
         )
         results: list[WindowResult] = []
-        for chunk, answer in zip(chunks, answers, strict=True):
+        for chunk, answer in zip(chunks, answers, strict=False):
             files = kept_files(self._store, [answer], picture.state.scn)
             results += _results(spans[chunk], answer, files[0] if files else None, picture.state.scn)
         self._record(view, log, results)
+
+    def _scoped(
+        self,
+        view: ContinuousView,
+        plan: ViewPlan,
+        upper: BoundQuery,
+        spans: Sequence[Span],
+        summed: Mapping[int, Mapping[int, int]],
+    ) -> dict[str, list[str]]:
+        """For each state that sums help with, what every window reads of it."""
+        readers = self._views.readers_of(view.id)
+        found: dict[str, list[str]] = {}
+        for scan in upper.scans if not plan.times else ():
+            own = [reader for _, reader in readers if reader.state.program.name == scan.relation.name]
+            windows = [w for w in plan.windows if any(reader.feed.slots == w.slots for reader in own)]
+            if scan.source != "state" or len(windows) != 1 or not levels_of(windows[0]):
+                continue
+            [window], slot = windows, own[0].state.program.slot_key
+            texts: list[str] = []
+            for span in spans:
+                first, last = window.slots_of(span.number)
+                taken = scope(first, last, [summed[id(reader)] for reader in own], levels_of(window))
+                if taken is None:
+                    break
+                columns = ", ".join(
+                    f'CAST({first} AS BIGINT) AS "{c}"' if c == slot else f'"{c}"' for c in scan.columns
+                )
+                listed = ", ".join(map(str, taken))
+                texts.append(f'SELECT {columns} FROM "{scan.name}_all" WHERE "{slot}" IN ({listed})')
+            if len(texts) == len(spans):
+                found[scan.name] = texts
+        return found
+
+    def _sums(
+        self, view: ContinuousView, plan: ViewPlan, log: WindowLog
+    ) -> list[tuple[ReaderEntry, PipelineReader, Sum]]:
+        """Sums of basic windows that can be made now."""
+        found = []
+        for window in plan.windows if not plan.times else ():
+            for entry, reader in self._views.readers_of(view.id):
+                position = self._position(entry, reader, None)
+                if reader.feed.slots == window.slots and position is not None:
+                    needed = window.slots_of(log.next)[0] if log.next is not None else 0
+                    due = sums_due(reader.state, window, position // window.slots.unit, needed)
+                    found += [(entry, reader, one) for one in due]
+        return found
+
+    def _keep_sums(self, sums: Sequence[tuple[ReaderEntry, PipelineReader, Sum]], answers: Sequence[Answer]) -> None:
+        for (entry, reader, due), answer in zip(sums, answers, strict=True):
+            files = kept_files(self._store, [answer], entry.absorbed)
+
+            def summed(reader: PipelineReader = reader, due: Sum = due, files: list[KeptFile] = files) -> str:
+                state = reader.state
+                if state.summed.get(due.level, 0) <= due.first:
+                    state.files = [*state.files, *files]
+                    state.summed = {**state.summed, due.level: due.last}
+                return state.written()
+
+            self._store.streams.rewrite(entry.id, summed)
 
     def _run_pieces(
         self, view: ContinuousView, kernel: Kernel, pieces: Sequence[Piece], stop: Cancellation | None
@@ -584,6 +668,14 @@ def _together(spans: Sequence[Span], texts: Sequence[str], kernel: Kernel) -> st
         for span, text in zip(spans, texts, strict=True)
     ]
     return " UNION ALL ".join(parts)
+
+
+def _within(scans: Mapping[str, str], text: str) -> str:
+    """A query whose scans are these."""
+    if not scans:
+        return text
+    listed = ", ".join(f'"{name}" AS ({scan})' for name, scan in scans.items())
+    return f"WITH {listed} SELECT * FROM ({text}) AS scoped"
 
 
 def _counts(kernel: Kernel) -> tuple[str, str]:

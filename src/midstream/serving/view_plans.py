@@ -116,7 +116,7 @@ def _pipeline_lines(pipeline: Pipeline, folded: Folded, readers: Readers, state:
     keys = ", ".join(text_of(key.node) for key in pipeline.keys) or "none: one group of all rows"
     yield f"  Groups by: {keys}"
     if program.slot_key is not None:
-        yield "  The number of the basic window is a key; those that no window needs any more go when partials are merged"
+        yield "  The number of the basic window is a key; those that no window needs go when partials are merged"
     elif pipeline.rows.late:
         yield "  Conditions on the moment of reading, or on a query around, are asked then: what they need is a key"
         if pipeline.dead is not None:
