@@ -1,0 +1,311 @@
+"""Sessions, and what becomes of results: views over views, subscribers, streams that have gone quiet."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import midstream
+from asking import fault, refusal, rows
+
+DAY = datetime(2024, 1, 1)
+SESSIONS = "SELECT window_start, window_end, string_agg(CAST(n AS text), ' ' ORDER BY at, n) AS rows FROM"
+
+
+@pytest.fixture
+def timed(db: Any) -> Any:
+    db.sql("CREATE STREAM e (at timestamp, n int) WITH (timestamp = 'at')")
+    return db
+
+
+@pytest.fixture
+def counted(db: Any) -> Any:
+    db.sql("CREATE STREAM s (n int)")
+    return db
+
+
+def feed(db: Any, *numbers: int) -> int:
+    return int(db.sql("INSERT INTO s VALUES " + ", ".join(f"({number})" for number in numbers)).scn)
+
+
+def feed_at(db: Any, *minutes: int, n: int | None = None) -> None:
+    """One insert, with a row at each of some minutes; its number is the minute, or the one that is given."""
+    values = (f"('{DAY + timedelta(minutes=minute)}', {minute if n is None else n})" for minute in minutes)
+    db.sql(f"INSERT INTO e VALUES {', '.join(values)}")
+
+
+def spans(db: Any, view: str = "v", which: str = " ALL WINDOWS") -> list[tuple[Any, ...]]:
+    """Windows of a view that begins with window_start and window_end, in minutes."""
+    found = db.sql(f"SELECT * FROM {view}{which}").fetchall()
+    return sorted((_minutes(start), _minutes(end), *rest) for start, end, *rest in found)
+
+
+def _minutes(time: datetime) -> float:
+    return (time - DAY) / timedelta(minutes=1)
+
+
+def wait_for(claim: Callable[[], bool], seconds: float = 30) -> None:
+    until = time.monotonic() + seconds
+    while not claim():
+        assert time.monotonic() < until, "it never came true"
+        time.sleep(0.05)
+
+
+# Sessions
+
+
+@pytest.mark.parametrize("source", ["e [SESSION 5 MINUTES]", "SESSION(e, at, INTERVAL '5 minutes')"])
+def test_a_session_ends_when_nothing_has_come_for_that_long(timed: Any, source: str) -> None:
+    timed.sql(f"CREATE VIEW v AS {SESSIONS} {source}")
+    timed.sql(f"CREATE VIEW again WITH (maintenance = 'reevaluate') AS {SESSIONS} {source}")
+    feed_at(timed, 1)
+    feed_at(timed, 3, 10)
+    feed_at(timed, 15, 16, 30)
+    assert spans(timed) == spans(timed, "again") == [(1, 8, "1 3"), (10, 15, "10"), (15, 21, "15 16")]
+    assert spans(timed, "v", "") == [(15, 21, "15 16")]
+
+
+def test_a_session_is_complete_when_the_watermark_has_reached_its_end(timed: Any) -> None:
+    timed.sql(f"CREATE VIEW v AS {SESSIONS} e [SESSION 5 MINUTES]")
+    feed_at(timed, 1)
+    feed_at(timed, 5)
+    feed_at(timed, 9)
+    assert spans(timed) == []
+    feed_at(timed, 14)
+    assert spans(timed) == [(1, 14, "1 5 9")]
+
+
+def test_a_row_between_two_sessions_makes_them_one(db: Any) -> None:
+    db.sql("CREATE STREAM e (at timestamp, n int) WITH (timestamp = 'at', lateness = '10 minutes')")
+    db.sql(f"CREATE VIEW v AS {SESSIONS} e [SESSION 5 MINUTES]")
+    feed_at(db, 0, 8)
+    assert spans(db) == []
+    feed_at(db, 4)
+    feed_at(db, 12, 20)
+    assert spans(db) == []
+    feed_at(db, 28)
+    assert spans(db) == [(0, 17, "0 4 8 12")]
+
+
+def test_sessions_may_be_of_each_key(timed: Any) -> None:
+    timed.sql(
+        "CREATE VIEW v AS SELECT window_start, window_end, n, count(*) AS rows "
+        "FROM e [SESSION 5 MINUTES BY n] GROUP BY n"
+    )
+    feed_at(timed, 0, 3, n=1)
+    feed_at(timed, 4, n=2)
+    feed_at(timed, 7, n=1)
+    feed_at(timed, 11, n=2)
+    assert spans(timed) == [(4, 9, 2, 1)]
+    feed_at(timed, 30, n=3)
+    assert spans(timed) == [(0, 12, 1, 3), (4, 9, 2, 1), (11, 16, 2, 1)]
+    assert spans(timed, "v", "") == [(0, 12, 1, 3), (11, 16, 2, 1)], "the newest of each key"
+
+
+def test_a_filter_splits_no_session(timed: Any) -> None:
+    timed.sql(f"CREATE VIEW v AS {SESSIONS} e [SESSION 5 MINUTES] WHERE n <> 4")
+    timed.sql(
+        "CREATE VIEW none AS SELECT window_start, window_end, count(*) AS n FROM e [SESSION 5 MINUTES] WHERE n > 99"
+    )
+    feed_at(timed, 1, 4, 8)
+    feed_at(timed, 30)
+    assert spans(timed) == [(1, 13, "1 8")]
+    assert spans(timed, "none") == [(1, 13, 0)]
+
+
+def test_a_session_needs_no_grouping(timed: Any) -> None:
+    timed.sql("CREATE VIEW v AS SELECT window_start, window_end, n FROM e [SESSION 5 MINUTES] WHERE n > 1")
+    feed_at(timed, 1, 2, 20, 21)
+    feed_at(timed, 40)
+    assert spans(timed) == [(1, 7, 2), (20, 26, 20), (20, 26, 21)]
+
+
+def test_a_session_goes_on_when_the_database_is_opened_again(tmp_path: Path, database: Any) -> None:
+    folder = str(tmp_path / "again.db")
+    with midstream.connect(folder) as db:
+        db.sql("CREATE STREAM e (at timestamp, n int) WITH (timestamp = 'at')")
+        db.sql(f"CREATE VIEW v AS {SESSIONS} e [SESSION 5 MINUTES]")
+        db.sql(f"CREATE VIEW by_key AS {SESSIONS} e [SESSION 5 MINUTES BY n]")
+        feed_at(db, 1, 3)
+    with midstream.connect(folder) as db:
+        feed_at(db, 6, n=3)
+        feed_at(db, 20)
+        assert spans(db) == [(1, 11, "1 3 3")]
+        assert spans(db, "by_key") == [(1, 6, "1"), (3, 11, "3 3")]
+
+
+def test_a_late_row_changes_no_session(timed: Any) -> None:
+    timed.sql(f"CREATE VIEW v AS {SESSIONS} e [SESSION 5 MINUTES]")
+    feed_at(timed, 10)
+    feed_at(timed, 7, 13)
+    feed_at(timed, 30)
+    assert spans(timed) == [(10, 18, "10 13")]
+    assert rows(timed, "SELECT n FROM late_e") == [(7,)]
+
+
+def test_a_session_by_arrival_ends_by_the_clock(counted: Any) -> None:
+    counted.sql("CREATE VIEW v AS SELECT window_end - window_start AS long, sum(n) AS n FROM s [SESSION 1 SECOND]")
+    feed(counted, 1, 2)
+    wait_for(lambda: bool(counted.sql("SELECT * FROM v").fetchall()))
+    [(long, n)] = counted.sql("SELECT * FROM v").fetchall()
+    assert (long, n) == (timedelta(seconds=1), 3)
+
+
+@pytest.mark.parametrize(
+    ("query", "sqlstate", "words"),
+    [
+        ("SELECT a.n FROM e [SESSION 5 MINUTES] a, e ‸[WINDOW 5 MINUTES] b", "0A000", "a session stands alone"),
+        ("SELECT n FROM e [SESSION 5 MINUTES BY ‸user_id]", "42703", 'has no column "user_id"'),
+        ("SELECT n FROM e [SESSION ‸0 MINUTES]", "22023", "greater than 0"),
+    ],
+)
+def test_what_is_no_session_is_refused(timed: Any, query: str, sqlstate: str, words: str) -> None:
+    """‸ stands before what the error points at."""
+    statement = f"CREATE VIEW v AS {query}"
+    error = refusal(timed, statement.replace("‸", ""))
+    assert (error.sqlstate, words in str(error)) == (sqlstate, True), error
+    assert error.position == (1, statement.index("‸") + 1)
+
+
+# Views over window views
+
+
+def test_a_window_view_is_a_stream_of_results_for_another_view(counted: Any) -> None:
+    counted.sql("CREATE VIEW pairs AS SELECT window_end AS up_to, sum(n) AS n FROM s [WINDOW 2 ROWS]")
+    counted.sql("CREATE VIEW total AS SELECT count(*) AS pairs, max(n) AS most FROM pairs")
+    counted.sql("CREATE VIEW runs AS SELECT window_end, min(n) AS least FROM pairs [WINDOW 2 ROWS SLIDE 1 ROW]")
+    feed(counted, 1, 2, 10, 20, 3)
+    assert rows(counted, "SELECT * FROM total") == [(2, 30)]
+    assert rows(counted, "SELECT * FROM runs ALL WINDOWS") == [(2, 3)]
+    feed(counted, 4, 100, 0)
+    assert rows(counted, "SELECT * FROM total") == [(4, 100)]
+    assert rows(counted, "SELECT * FROM runs ALL WINDOWS") == [(2, 3), (3, 7), (4, 7)]
+    assert rows(counted, "SELECT * FROM pairs") == [(8, 100)]
+
+
+def test_a_view_sees_the_results_that_come_after_it_was_made(counted: Any) -> None:
+    counted.sql("CREATE VIEW pairs AS SELECT sum(n) AS n FROM s [WINDOW 2 ROWS]")
+    feed(counted, 1, 2, 3)
+    assert rows(counted, "SELECT * FROM pairs") == [(3,)]
+    counted.sql("CREATE VIEW total AS SELECT count(*) AS pairs, sum(n) AS n FROM pairs")
+    feed(counted, 4, 5, 6)
+    assert rows(counted, "SELECT * FROM total") == [(2, 18)]
+
+
+def test_every_row_of_a_result_is_a_row_of_the_stream(counted: Any) -> None:
+    counted.sql("CREATE VIEW odd AS SELECT n FROM s [WINDOW 3 ROWS] WHERE n % 2 = 1")
+    counted.sql("CREATE VIEW many AS SELECT count(*) AS rows, sum(n) AS n FROM odd")
+    feed(counted, 1, 2, 3, 4, 6, 8, 5, 5, 5)
+    assert rows(counted, "SELECT * FROM many") == [(5, 19)]
+
+
+def test_a_view_over_results_goes_on_when_the_database_is_opened_again(tmp_path: Path, database: Any) -> None:
+    folder = str(tmp_path / "again.db")
+    with midstream.connect(folder) as db:
+        db.sql("CREATE STREAM s (n int); CREATE VIEW pairs AS SELECT sum(n) AS n FROM s [WINDOW 2 ROWS]")
+        db.sql("CREATE VIEW total AS SELECT count(*) AS pairs, sum(n) AS n FROM pairs")
+        feed(db, 1, 2, 3)
+    with midstream.connect(folder) as db:
+        assert rows(db, "SELECT * FROM total") == [(1, 3)]
+        feed(db, 4)
+    with midstream.connect(folder) as db:
+        assert rows(db, "SELECT * FROM total") == [(2, 10)]
+
+
+def test_a_view_that_others_read_cannot_be_dropped_by_itself(counted: Any) -> None:
+    counted.sql("CREATE VIEW pairs AS SELECT sum(n) AS n FROM s [WINDOW 2 ROWS]")
+    counted.sql("CREATE VIEW total AS SELECT sum(n) AS n FROM pairs")
+    assert '"total"' in str(refusal(counted, "DROP VIEW pairs"))
+    counted.sql("DROP VIEW pairs CASCADE")
+    assert counted.sql("SHOW VIEWS").fetchall() == []
+
+
+# Subscribers
+
+
+def test_a_subscriber_gets_every_window_in_order_as_it_closes(counted: Any) -> None:
+    counted.sql("CREATE VIEW pairs AS SELECT window_end, sum(n) AS n FROM s [WINDOW 2 ROWS]")
+    feed(counted, 1, 1)
+    assert rows(counted, "SELECT * FROM pairs") == [(2, 2)]
+    with counted.subscribe("pairs") as changes:
+        assert changes.poll(timeout=0) == []
+        feed(counted, 2, 2, 3, 3, 4)
+        got = gathered(changes, 2)
+        feed(counted, 4)
+        got += gathered(changes, 1)
+    assert [change.row for change in got] == [{"window_end": end, "n": end} for end in (4, 6, 8)]
+    assert {(change.kind, change.old) for change in got} == {("I", None)}
+    assert sorted(change.scn for change in got) == [change.scn for change in got]
+
+
+def gathered(changes: Any, count: int) -> list[Any]:
+    got: list[Any] = []
+    wait_for(lambda: len(got.extend(changes.poll(timeout=1)) or got) >= count)
+    return got
+
+
+def test_a_subscriber_may_begin_with_what_is_there_or_behind_a_commit(counted: Any) -> None:
+    counted.sql("CREATE VIEW pairs AS SELECT window_end, sum(n) AS n FROM s [WINDOW 2 ROWS]")
+    feed(counted, 1, 1)
+    counted.sql("SELECT * FROM pairs").fetchall()
+    with counted.subscribe("pairs", after=0) as changes:
+        [first] = gathered(changes, 1)
+    feed(counted, 2, 2)
+    counted.sql("SELECT * FROM pairs").fetchall()
+    with counted.subscribe("pairs", snapshot=True) as changes:
+        assert [change.row["window_end"] for change in gathered(changes, 1)] == [4]
+    with counted.subscribe("pairs", after=first.scn) as changes:
+        assert [change.row["window_end"] for change in gathered(changes, 1)] == [4]
+
+
+def test_a_subscriber_waits_in_a_loop_until_it_is_closed(counted: Any) -> None:
+    counted.sql("CREATE VIEW pairs AS SELECT sum(n) AS n FROM s [WINDOW 2 ROWS]")
+    changes, got = counted.subscribe("pairs"), list[Any]()
+    listener = threading.Thread(target=lambda: got.extend(change.row["n"] for change in changes))
+    listener.start()
+    feed(counted, 1, 2, 3, 4)
+    wait_for(lambda: got == [3, 7])
+    changes.close()
+    listener.join(timeout=10)
+    assert not listener.is_alive()
+
+
+def test_results_that_a_subscriber_missed_are_told_not_skipped(counted: Any) -> None:
+    counted.sql("CREATE VIEW pairs WITH (retain = 1) AS SELECT sum(n) AS n FROM s [WINDOW 2 ROWS]")
+    with counted.subscribe("pairs") as changes:
+        feed(counted, 1, 1, 2, 2, 3, 3)
+        assert rows(counted, "SELECT * FROM pairs") == [(6,)]
+        error = fault(lambda: [changes.poll(timeout=1) for _ in range(3)])
+    assert "pairs" in str(error)
+
+
+def test_a_subscriber_is_told_when_the_view_goes(counted: Any) -> None:
+    counted.sql("CREATE VIEW pairs AS SELECT sum(n) AS n FROM s [WINDOW 2 ROWS]")
+    with counted.subscribe("pairs") as changes:
+        counted.sql("DROP VIEW pairs")
+        assert "pairs" in str(fault(lambda: changes.poll(timeout=5)))
+    assert fault(lambda: counted.subscribe("nothing")).sqlstate == "42P01"
+
+
+# Streams that have gone quiet
+
+
+def test_an_idle_stream_closes_its_windows(timed: Any) -> None:
+    timed.sql("CREATE VIEW v AS SELECT window_start, window_end, count(*) AS n FROM e [WINDOW 10 MINUTES]")
+    timed.sql("SET idle = '1 second'")
+    try:
+        feed_at(timed, 3, 12, 14)
+        wait_for(lambda: spans(timed) == [(0, 10, 1), (10, 20, 2)])
+        feed_at(timed, 15)
+        feed_at(timed, 22, 31)
+        wait_for(lambda: (20, 30, 1) in spans(timed))
+    finally:
+        timed.sql("SET idle = 0")
+    assert (10, 20, 2) in spans(timed), "a window that was handed out stays as it is"
+    assert rows(timed, "SELECT n FROM late_e") == [(15,)]
