@@ -15,7 +15,7 @@ from choices import Choices
 from random_queries import RandomQuery, Source, Term, _distinct, _select
 from random_tables import RandomTable
 from random_views import STREAM_COLUMNS, ViewMaker
-from window_model import Span
+from window_model import Session, Span
 
 SECOND = 1_000_000
 STREAM = re.compile(r"‹stream (\w+)›")
@@ -28,14 +28,19 @@ UNTIMED = "s2"
 @dataclass(frozen=True)
 class WindowView:
     query: RandomQuery
-    spans: Mapping[str, Span]
-    """The windows of the marked streams that it reads."""
+    spans: Mapping[str, Span | Session]
+    """The windows of the marked streams that it reads; a session stands alone."""
     functions: frozenset[str]
     """Those that are written as table functions."""
 
     def text_of(self, mark: str) -> str:
         """A windowed stream as it is written, without an alias."""
         span, stream = self.spans[mark], mark.removesuffix("x")
+        if isinstance(span, Session):
+            if mark in self.functions:
+                return f"SESSION({stream}, at, INTERVAL '{span.gap // 1000} milliseconds')"
+            by = f" BY {span.by}" if span.by else ""
+            return f"{stream} [SESSION {span.gap // 1000} MILLISECONDS{by}]"
         if mark in self.functions and span.size is not None:
             size, slide = (f"INTERVAL '{length // 1000} milliseconds'" for length in (span.size, span.slide))
             if size == slide:
@@ -51,6 +56,11 @@ class WindowView:
 def _has_unread(query: RandomQuery) -> bool:
     """Whether it has a CTE that nothing reads: its windows hold nobody up."""
     return any(len(re.findall(rf"\b{name}\b", query.sql)) == 1 for name in re.findall(r"WITH (\w+) AS", query.sql))
+
+
+def _with_bounds(query: RandomQuery, bound: str) -> RandomQuery:
+    """The bounds of windows by rows are numbers, by time moments."""
+    return replace(query, types=tuple(bound if type_ == "bound" else type_ for type_ in query.types))
 
 
 def _with_start(span: Span) -> Span:
@@ -77,6 +87,8 @@ class WindowMaker(ViewMaker):
             pass
         by_time = self.choices.chance(2)
         marks = sorted(set(STREAM.findall(query.sql)))
+        if by_time and len(marks) == 1 and self.choices.chance(4):
+            return self._in_sessions(query, marks[0])
         slide = self._slide(by_time)
         spans = {mark: self._span(by_time, slide, by_time and mark == UNTIMED) for mark in marks}
         if len(marks) > 1 and UNTIMED not in marks and self.choices.chance(3):
@@ -84,15 +96,14 @@ class WindowMaker(ViewMaker):
         if len(marks) > 1 and "‹start" in query.sql:
             spans = {mark: _with_start(span) for mark, span in spans.items()}
         functions = {mark for mark in marks if mark == UNTIMED or self.choices.chance(5)} if by_time else set()
-        return WindowView(self._settle_bounds(query, spans), spans, frozenset(functions))
+        bound = "timestamp" if by_time else "bigint"
+        return WindowView(_with_bounds(query, bound), spans, frozenset(functions))
 
-    def _settle_bounds(self, query: RandomQuery, spans: Mapping[str, Span]) -> RandomQuery:
-        """The bounds of windows by rows are numbers, by time moments."""
-        types = tuple(
-            ("bigint" if next(iter(spans.values())).by == "rows" else "timestamp") if type_ == "bound" else type_
-            for type_ in query.types
-        )
-        return replace(query, types=types)
+    def _in_sessions(self, query: RandomQuery, mark: str) -> WindowView:
+        by = self.choices.pick([None, "k", "s"]) if mark != UNTIMED else None
+        session = Session(self.choices.pick([2, 1, 3, 5]) * SECOND * self.scale, by)
+        is_function = mark == UNTIMED or (by is None and self.choices.chance(3))
+        return WindowView(_with_bounds(query, "timestamp"), {mark: session}, frozenset([mark] if is_function else []))
 
     # windows
 

@@ -43,6 +43,14 @@ class Span:
         return position // self.slide + 1
 
 
+@dataclass(frozen=True)
+class Session:
+    """Ends when nothing has come for a while: to the stream, or to a key."""
+
+    gap: int
+    by: str | None = None
+
+
 @dataclass
 class Rows:
     """What has come to a stream. A watermark stands while an insert runs, and moves at its end."""
@@ -82,6 +90,35 @@ class Read:
     stream: str
     span: Span
     since: int = 0
+
+
+@dataclass(frozen=True)
+class Run:
+    """A session that has happened."""
+
+    key: str
+    start: int
+    end: int
+    places: tuple[int, ...]
+
+
+def sessions(gap: int, rows: Rows, since: int, keys: Sequence[str]) -> list[Run]:
+    """Those that are complete, in the order of their ends; `keys` has one for every row of the stream."""
+    found: list[Run] = []
+    for key in dict.fromkeys(keys[since:]):
+        places = [place for place in range(since, len(keys)) if keys[place] == key and rows.in_time[place]]
+        times = sorted((rows.times[place] or 0, place) for place in places)
+        for begin, end in _runs([time for time, _ in times], gap):
+            run = times[begin:end]
+            found.append(Run(key, run[0][0], run[-1][0] + gap, tuple(place for _, place in run)))
+    mark = rows.watermark
+    return sorted((run for run in found if mark is not None and run.end <= mark), key=lambda run: run.end)
+
+
+def _runs(times: Sequence[int], gap: int) -> list[tuple[int, int]]:
+    """Where sorted times are closer to each other than the gap."""
+    cuts = [n for n in range(1, len(times)) if times[n] - times[n - 1] >= gap]
+    return list(zip([0, *cuts], [*cuts, len(times)], strict=True)) if times else []
 
 
 def complete(reads: Sequence[Read], streams: dict[str, Rows]) -> range:

@@ -20,7 +20,7 @@ from random_tables import TAME, WILD, RandomTable, random_tables
 from random_views import STREAM_COLUMNS, named
 from random_windows import BOUND, SECOND, UNTIMED, WindowMaker, WindowView
 from view_world import Difference, Tally, told_apart
-from window_model import Read, Rows, Span, complete, moment
+from window_model import Read, Rows, Session, Span, complete, moment, sessions
 
 import midstream
 
@@ -61,6 +61,19 @@ Act = Insert | Restart | Look
 
 
 @dataclass(frozen=True)
+class Cut:
+    """What a window takes of one stream: a condition on its rows, and the bounds as SQL."""
+
+    where: str
+    start: str
+    end: str
+
+
+Window = dict[str, Cut]
+"""One window of a view, by the marks of its streams."""
+
+
+@dataclass(frozen=True)
 class Made:
     name: str
     view: WindowView
@@ -71,8 +84,14 @@ class Made:
     """How many acts were before it."""
 
     @property
+    def session(self) -> tuple[str, Session] | None:
+        [(mark, span), *_] = self.view.spans.items()
+        return (mark, span) if isinstance(span, Session) else None
+
+    @property
     def reads(self) -> list[Read]:
-        return [Read(mark.removesuffix("x"), span, self.since[mark[:2]]) for mark, span in self.view.spans.items()]
+        spans = [(mark[:2], span) for mark, span in self.view.spans.items() if isinstance(span, Span)]
+        return [Read(stream, span, self.since[stream]) for stream, span in spans]
 
 
 @dataclass
@@ -84,6 +103,8 @@ class WindowWorld:
     scale: int = 1
     views: dict[str, Made] = field(default_factory=dict)
     acts: list[Act] = field(default_factory=list)
+    literals: dict[str, list[tuple[str, ...]]] = field(default_factory=lambda: {stream: [] for stream in STREAMS})
+    """The rows of streams, as they were written."""
     last_row: int = 0
 
     def __post_init__(self) -> None:
@@ -141,6 +162,7 @@ class WindowWorld:
 
     def _tell_judge(self, insert: Insert) -> None:
         rows = self.rows[insert.stream]
+        self.literals[insert.stream] += insert.rows
         place, in_time = len(rows.times), rows.insert(insert.times)
         values = []
         for number, (row, time, is_in_time) in enumerate(zip(insert.rows, insert.times, in_time, strict=True)):
@@ -191,6 +213,7 @@ class WindowWorld:
         """Makes a view, unless it may be refused: the kernel could not run its query over tables, either."""
         name = f"v{tally.views}"
         tally.views += 1
+        retain = 100_000 if any(isinstance(span, Session) for span in view.spans.values()) else retain
         kept = f"retain = {retain}" if retain is not None else ""
         try:
             self.db.sql(f"CREATE VIEW {name}{_with(kept)} AS {self.ours(view)}")
@@ -204,8 +227,8 @@ class WindowWorld:
         since = {stream: len(rows.times) for stream, rows in self.rows.items()}
         made = Made(name, view, since, retain, f"{name}_again" if twin else None, len(self.acts))
         self.views[name] = made
-        for read in made.reads:
-            self.rows[read.stream].has_clock |= read.span.by == "time"
+        for mark, span in view.spans.items():
+            self.rows[mark[:2]].has_clock |= isinstance(span, Session) or span.by == "time"
         return made
 
     def refuses_over_tables(self, query: RandomQuery) -> bool:
@@ -225,50 +248,67 @@ class WindowWorld:
         text = named(text, lambda kind, name: view.text_of(name) if kind == "stream" else name)
         return spelled(text, postgres=False)
 
-    def theirs(self, made: Made, number: int) -> str:
+    # windows
+
+    def windows(self, made: Made) -> tuple[list[Window], list[Window]]:
+        """Those that are kept, and the newest: of sessions by a key, that of each key."""
+        if made.session is not None:
+            return self._sessions(made, *made.session)
+        numbers = complete(made.reads, self.rows)[-(made.retain or KEPT) :]
+        kept = [{mark: self._cut(made, mark, number) for mark in made.view.spans} for number in numbers]
+        return kept, kept[-1:]
+
+    def _cut(self, made: Made, mark: str, number: int) -> Cut:
+        span, stream = made.view.spans[mark], mark[:2]
+        assert isinstance(span, Span)
+        (start, end), since = span.bounds(number), made.since[stream]
+        if span.by == "rows":
+            where = f"place >= {since + (start or 0)} AND place < {since + end}"
+            return Cut(where, f"CAST({start} AS bigint)", f"CAST({end} AS bigint)")
+        where = f"place >= {since} AND in_time AND micros < {end}"
+        where += f" AND micros >= {start}" if start is not None else ""
+        first = (self.rows[stream].first_since(since) or 0) // span.slide * span.slide
+        return Cut(where, _moment(first if start is None else start), _moment(end))
+
+    def _sessions(self, made: Made, mark: str, session: Session) -> tuple[list[Window], list[Window]]:
+        stream = mark[:2]
+        place = next((n for n, column in enumerate(STREAM_COLUMNS) if column.name == session.by), None)
+        keys = ["" if place is None else row[place] for row in self.literals[stream]]
+        runs = sessions(session.gap, self.rows[stream], made.since[stream], keys)
+        cuts = [
+            Cut(f"place IN ({', '.join(map(str, run.places))})", _moment(run.start), _moment(run.end)) for run in runs
+        ]
+        newest = {run.key: cut for run, cut in zip(runs, cuts, strict=True)}
+        return [{mark: cut} for cut in cuts], [{mark: cut} for cut in newest.values()]
+
+    def theirs(self, made: Made, window: Window) -> str:
         """The query over the rows of one window."""
+        columns = ", ".join(column.name for column in STREAM_COLUMNS)
 
         def rows_of(kind: str, name: str) -> str:
-            if kind != "stream":
-                return name
-            start, end = made.view.spans[name].bounds(number)
-            stream, since = name[:2], made.since[name[:2]]
-            columns = ", ".join(column.name for column in STREAM_COLUMNS)
-            if made.view.spans[name].by == "rows":
-                return f"(SELECT {columns} FROM {stream}_rows WHERE place >= {start + since} AND place < {end + since})"
-            from_start = "" if start is None else f" AND micros >= {start}"
-            test = f"place >= {since} AND in_time AND micros < {end}{from_start}"
-            return f"(SELECT {columns} FROM {stream}_rows WHERE {test})"
+            return name if kind != "stream" else f"(SELECT {columns} FROM {name[:2]}_rows WHERE {window[name].where})"
 
-        def bound_of(which: str, name: str) -> str:
-            start, end = made.view.spans[name].bounds(number)
-            value = end if which == "end" else start
-            if value is None:
-                first = self.rows[name[:2]].first_since(made.since[name[:2]])
-                value = (first or 0) // made.view.spans[name].slide * made.view.spans[name].slide
-            if made.view.spans[name].by == "rows":
-                return f"CAST({value} AS bigint)"
-            return f"CAST('{moment(value)}' AS timestamp)"
-
-        text = BOUND.sub(lambda mark: bound_of(mark[1], mark[2]), made.view.query.sql)
+        text = BOUND.sub(lambda mark: getattr(window[mark[2]], mark[1]), made.view.query.sql)
         return spelled(named(text, rows_of), postgres=True)
 
     # answers
 
     def check(self, name: str, tally: Tally) -> None:
         made = self.views[name]
-        numbers = complete(made.reads, self.rows)
-        kept = numbers[-(made.retain or KEPT) :]
+        kept, newest = self.windows(made)
         tally.reads += 1
         try:
-            by_window = [self.judge.execute(self.theirs(made, number).encode()).fetchall() for number in kept]
+            all_windows, last = self._judged(made, kept), self._judged(made, newest)
         except psycopg.Error:
             tally.broken += 1
             return
-        wanted = [row for rows in by_window for row in rows]
         for view in [made.name, *([made.twin] if made.twin else [])]:
-            self._compare(f"SELECT * FROM {view} ALL WINDOWS", wanted, made)
-            self._compare(f"SELECT * FROM {view}", by_window[-1] if by_window else [], made)
+            self._compare(f"SELECT * FROM {view} ALL WINDOWS", all_windows, made)
+            self._compare(f"SELECT * FROM {view}", last, made)
+
+    def _judged(self, made: Made, windows: Sequence[Window]) -> list[tuple[Any, ...]]:
+        texts = (self.theirs(made, window).encode() for window in windows)
+        return [row for text in texts for row in self.judge.execute(text).fetchall()]
 
     def _compare(self, ours: str, wanted: list[tuple[Any, ...]], made: Made) -> None:
         try:
@@ -292,9 +332,13 @@ class WindowWorld:
             raise Difference(f"late_{stream} differs, lateness {rows.lateness}\n{told_apart(got, wanted)}")
 
     def told(self, made: Made) -> str:
-        numbers = complete(made.reads, self.rows)
-        newest = self.theirs(made, numbers[-1]) if numbers else "nothing"
-        return f"{self.ours(made.view)}\nwindows {numbers}, the newest judged by\n{newest}"
+        kept, newest = self.windows(made)
+        judged = self.theirs(made, newest[-1]) if newest else "nothing"
+        return f"{self.ours(made.view)}\n{len(kept)} windows, the newest judged by\n{judged}"
+
+
+def _moment(microseconds: int) -> str:
+    return f"CAST('{moment(microseconds)}' AS timestamp)"
 
 
 SLOWLY = "maintenance = 'reevaluate'"
@@ -303,7 +347,3 @@ SLOWLY = "maintenance = 'reevaluate'"
 def _with(*options: str) -> str:
     given = [option for option in options if option]
     return f" WITH ({', '.join(given)})" if given else ""
-
-
-def span_of(made: Made) -> Span:
-    return next(iter(made.view.spans.values()))
