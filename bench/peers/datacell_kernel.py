@@ -1,0 +1,83 @@
+"""What of a response is Spark's job, and what is the kernel's own work.
+
+Every job of the database is noted with its wall time. While `replays` is set, the very pieces of a job are run once
+more by a DuckDB in this process, with no Spark around them: that is the kernel's time.
+"""
+
+from __future__ import annotations
+
+import statistics
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from midstream.maintenance.engine import Answer, Piece
+
+EMPTY = Piece("SELECT 1 AS n")
+
+
+@dataclass(frozen=True)
+class Job:
+    label: str
+    seconds: float
+    kernel_seconds: float | None
+
+    @property
+    def step(self) -> str:
+        """absorb: of new rows; merge: of partials, or rows, into results; upkeep: nobody waits for it."""
+        if self.label.startswith("absorb") or self.label.startswith("take"):
+            return "absorb"
+        return "merge" if self.label.startswith("windows of") else "upkeep"
+
+
+class KernelWatch:
+    def __init__(self, db: Any) -> None:
+        self._engine = db._engine
+        self._run = self._engine.run
+        self._lock = threading.Lock()
+        self._jobs: list[Job] = []
+        self.replays = False
+        self._engine.run = self._noted
+        self._nothing = 0.0
+        self._nothing = statistics.median(self._replayed(EMPTY) for _ in range(20))
+        """To connect and to ask for nothing is no work."""
+
+    def taken(self) -> list[Job]:
+        """The jobs since the last time."""
+        with self._lock:
+            jobs, self._jobs = self._jobs, []
+        return jobs
+
+    def empty_job(self, times: int = 20) -> float:
+        """What a job costs that does nothing."""
+        return statistics.median(self._timed(EMPTY) for _ in range(times))
+
+    def _timed(self, piece: Piece) -> float:
+        started = time.perf_counter()
+        self._run("duckdb", [piece], label="empty")
+        return time.perf_counter() - started
+
+    def _noted(
+        self, kernel: Any, pieces: Sequence[Piece], *, label: str = "", cancellation: Any = None
+    ) -> list[Answer]:
+        started = time.perf_counter()
+        answers = self._run(kernel, pieces, label=label, cancellation=cancellation)
+        seconds = time.perf_counter() - started
+        again = None
+        if self.replays and kernel == "duckdb":
+            again = sum(self._replayed(piece) for piece in pieces)
+        with self._lock:
+            self._jobs.append(Job(label, seconds, again))
+        return answers
+
+    def _replayed(self, piece: Piece) -> float:
+        """The better of two: a worker may have the input in memory, too."""
+        plain = replace(piece, output=None, checks=(), copies=None)
+        seconds = []
+        for _ in range(2):
+            started = time.perf_counter()
+            self._engine.look_up(plain)
+            seconds.append(time.perf_counter() - started)
+        return max(min(seconds) - self._nothing, 0.0)
