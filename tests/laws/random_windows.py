@@ -79,10 +79,11 @@ class WindowMaker(ViewMaker):
     def __init__(self, choices: Choices, tables: tuple[RandomTable, ...], scale: int = 1) -> None:
         super().__init__(choices, MARKED, tables)
         self.scale = scale
-        """How many times larger windows are than small ones."""
+        """How many times larger windows are than small ones; large ones are not joined with each other."""
 
     def window_view(self) -> WindowView:
-        kinds = [self._of_one, self._of_one, self._ungrouped, self._join_of_windows, self.view]
+        kinds = [self._of_one, self._of_one, self._ungrouped]
+        kinds += [self._join_of_windows, self.view] if self.scale == 1 else []
         while _has_unread(query := self.choices.pick(kinds)()):
             pass
         by_time = self.choices.chance(2)

@@ -31,8 +31,8 @@ def tally() -> Tally:
 def play(database: Any, postgres_dsn: str, tmp_path: Path, tally: Tally) -> Callable[..., None]:
     """Plays one world; the shared database keeps Spark up."""
 
-    def run(seed: int, views: tuple[int, int], acts: int, kernel: str = "duckdb", rows: int = 1) -> None:
-        world = WindowWorld(seed, str(tmp_path / "world.db"), postgres_dsn, kernel, rows)
+    def run(seed: int, views: tuple[int, int], acts: int, kernel: str = "duckdb", scale: int = 1) -> None:
+        world = WindowWorld(seed, str(tmp_path / "world.db"), postgres_dsn, kernel, scale)
         try:
             play_world(world, seed, views, acts, tally)
         finally:
@@ -52,6 +52,26 @@ def test_every_window_of_many_views_is_right(seed: int, play: Callable[..., None
     play(seed, (7, 3), 12)
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(200, 204), ids=lambda seed: f"world_{seed}")
+def test_every_window_is_right_on_the_spark_kernel(seed: int, play: Callable[..., None]) -> None:
+    play(seed, (2, 1), 4, kernel="spark")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(300, 308), ids=lambda seed: f"world_{seed}")
+def test_every_large_window_is_right(seed: int, play: Callable[..., None]) -> None:
+    play(seed, (4, 1), 4, scale=1000)
+
+
+def test_hardly_a_view_is_refused_or_broken(tally: Tally, play: Callable[..., None]) -> None:
+    """Counted over the views above, or over a world of its own when this runs alone."""
+    if not tally.views:
+        play(0, (2, 1), 5)
+    assert len(tally.refused) <= 0.05 * tally.views, tally.refused
+    assert tally.broken <= 0.1 * tally.reads, "the generator makes too many queries that fail everywhere"
+
+
 def play_world(world: WindowWorld, seed: int, views: tuple[int, int], acts: int, tally: Tally) -> None:
     sources = iter(range(seed * 10_000, seed * 10_000 + 1000))
     for _ in range(views[0]):
@@ -65,14 +85,16 @@ def play_world(world: WindowWorld, seed: int, views: tuple[int, int], acts: int,
         world.act(Restart())
     for name in list(world.views):
         check(world, name, tally)
+    world.check_late()
 
 
 def act_once(world: WindowWorld, tally: Tally) -> None:
     """Rows come; then perhaps something else happens."""
+    counts = [1, 2, 7, 20, 40] if world.scale == 1 else [1, 300, 21_000, 21_000]
     for _ in range(world.choices.pick([1, 1, 3])):
-        world.act(world.random_insert(world.choices.pick([1, 2, 7, 20, 40])))
+        world.act(world.random_insert(world.choices.pick(counts)))
     match world.choices.draw(6):
-        case 0 | 1:
+        case 0 | 1 if world.views:
             check(world, world.choices.pick(list(world.views)), tally)
         case 2:
             world.act(Look())

@@ -103,6 +103,8 @@ class WindowWorld:
     scale: int = 1
     views: dict[str, Made] = field(default_factory=dict)
     acts: list[Act] = field(default_factory=list)
+    followed: dict[str, int] = field(default_factory=dict)
+    """How many rows a stream had when the first view went by its time."""
     literals: dict[str, list[tuple[str, ...]]] = field(default_factory=lambda: {stream: [] for stream in STREAMS})
     """The rows of streams, as they were written."""
     last_row: int = 0
@@ -228,7 +230,9 @@ class WindowWorld:
         made = Made(name, view, since, retain, f"{name}_again" if twin else None, len(self.acts))
         self.views[name] = made
         for mark, span in view.spans.items():
-            self.rows[mark[:2]].has_clock |= isinstance(span, Session) or span.by == "time"
+            if isinstance(span, Session) or span.by == "time":
+                self.rows[mark[:2]].has_clock = True
+                self.followed.setdefault(mark[:2], since[mark[:2]])
         return made
 
     def refuses_over_tables(self, query: RandomQuery) -> bool:
@@ -323,13 +327,15 @@ class WindowWorld:
         if not same_rows(got, wanted, ordered=False):
             raise Difference(f"{ours} differs\n{told_apart(got, wanted)}\n{self.told(made)}")
 
-    def check_late(self, stream: str) -> None:
+    def check_late(self) -> None:
         """Rows that are in no window by time are kept beside."""
-        rows = self.rows[stream]
-        wanted = self.judge.execute(f"SELECT id FROM {stream}_rows WHERE NOT in_time".encode()).fetchall()
-        got = self.db.sql(f"SELECT id FROM late_{stream}").fetchall()
-        if sorted(got) != sorted(wanted):
-            raise Difference(f"late_{stream} differs, lateness {rows.lateness}\n{told_apart(got, wanted)}")
+        for stream, since in self.followed.items():
+            query = f"SELECT id FROM {stream}_rows WHERE NOT in_time AND place >= {since}"
+            wanted = self.judge.execute(query.encode()).fetchall()
+            got = self.db.sql(f"SELECT id FROM late_{stream}").fetchall()
+            if sorted(got) != sorted(wanted):
+                lateness = self.rows[stream].lateness // SECOND
+                raise Difference(f"late_{stream} differs, lateness {lateness} s\n{told_apart(got, wanted)}")
 
     def told(self, made: Made) -> str:
         kept, newest = self.windows(made)
