@@ -106,7 +106,7 @@ class Run:
 
     def show(self, title: str, across: str, found: dict[float, Measured], log_across: bool = True) -> None:
         """A table, and a figure of what was varied."""
-        rows = [[f"{value:,g}, {how}", *cells(one)] for value, both in found.items() for how, one in both.items()]
+        rows = [[f"{value:,.10g}, {how}", *cells(one)] for value, both in found.items() for how, one in both.items()]
         self.report.show(Table(title, [across, *HEAD[1:]], rows))
         lines = {
             name: [(value, 1000 * median(take(both))) for value, both in found.items()] for name, take in LINES.items()
@@ -177,7 +177,9 @@ def show_slides(run: Run, shape: Shape, both: Measured, title: str) -> None:
         f"{how}, response": [(n, 1000 * s) for n, s in enumerate([one.first, *one.response])]
         for how, one in both.items()
     }
-    lines["DuckDB alone, all rows"] = [(n + 1, 1000 * s) for n, s in enumerate(both[INCREMENTAL].duckdb)]
+    lines["DuckDB alone, all rows"] = [
+        (n + 1, 1000 * s) for n, s in enumerate(both[INCREMENTAL].duckdb[: len(both[INCREMENTAL].response)])
+    ]
     run.report.figures.append(Figure(full, "window", lines))
     run.report.measured[full] = {how: one.numbers() for how, one in both.items()}
 
@@ -306,9 +308,10 @@ def milliseconds(seconds: float) -> str:
 NOTES = """The response is the time from the return of the insert that completes a window until the window's rows are
 read; the first window's rows come as one file. "Its jobs" is the wall time of the Spark jobs in it. The kernel's time
 is that of the very SQL of these jobs, run again by a DuckDB in the process that measures, less that of SELECT 1, for
-slides of their own: for the new rows, and for the result. `reevaluate` is the same view that keeps its rows and computes each window from all of
-them; "DuckDB alone" is one query over a table in memory that has the rows of the window already. Figures are medians.
-Every answer was compared with DuckDB's. Views have streams of their own, one after the other."""
+slides of their own: for the new rows, and for the result. `reevaluate` is the same view that keeps its rows and
+computes each window from all of them; "DuckDB alone" is one query over a table in memory that has the rows of the
+window already. Figures are medians. Every answer was compared with DuckDB's. Views have streams of their own, one
+after the other."""
 
 if __name__ == "__main__":
     main()

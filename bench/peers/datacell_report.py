@@ -31,7 +31,6 @@ class DatacellReport(SystemsReport):
             axes.axis("off")
         for axes, one in zip(places.flat, self.figures, strict=False):
             _draw(axes, one)
-        figure.suptitle(self.title)
         return figure
 
 
