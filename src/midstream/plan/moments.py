@@ -29,6 +29,14 @@ def mark_moment(node: exp.Expression, kind: str) -> exp.Expression:
     return node
 
 
+def moment_of(literal: exp.Literal) -> str:
+    return str(literal.meta[_KEY])
+
+
+def rename_moment(literal: exp.Literal, kind: str) -> None:
+    literal.meta[_KEY] = kind
+
+
 def keep_moment(new: exp.Expression, old: exp.Expression) -> None:
     """A literal that replaces another is the same moment."""
     if _KEY in old.meta and isinstance(new, exp.Literal):

@@ -21,9 +21,11 @@ from midstream.plan.moments import mark_moment, moments_in
 from midstream.plan.nodes import column, derived, keep_place, name_of, named, place_of
 from midstream.plan.scopes import Namespace, Source, SourceColumn, VisibleColumn, did_you_mean
 from midstream.plan.trees import rename_columns
+from midstream.plan.typing.nodes import typed
 from midstream.relations.stream import Stream
 from midstream.relations.window import EVER, SLOT, Slots, Window
 from midstream.sql.nodes import StreamWindow
+from midstream.types import BIGINT
 
 WINDOWED = "windowed"
 """The mark of a windowed stream in a bound tree, with the number of its window."""
@@ -193,6 +195,25 @@ def _has_zone(stream: Stream, slots: Slots) -> bool:
 
 def _kind(number: int, which: str) -> str:
     return f"{WINDOW_MOMENT}{number} {which}"
+
+
+def bound_literal(number: int, which: str) -> exp.Expression:
+    """A bound of a window in basic windows, typed."""
+    literal = typed(exp.Literal.number(str(number)), BIGINT)
+    return mark_moment(literal, _kind(number, which))
+
+
+def pair_moment(side: int, which: str) -> str:
+    """Which basic windows of one side of a join are taken."""
+    return f"{WINDOW_MOMENT}pair {side} {which}"
+
+
+def pair_words(*spans: tuple[int, int]) -> dict[str, str]:
+    return {
+        pair_moment(side, which): str(position)
+        for side, span in enumerate(spans)
+        for which, position in zip(("first", "last"), span, strict=True)
+    }
 
 
 def is_window_bound(node: exp.Expression) -> bool:

@@ -41,6 +41,7 @@ from midstream.runtime.lateness import late_reader
 from midstream.runtime.rows import STREAM_MARKS
 from midstream.runtime.store import Store
 from midstream.runtime.transaction import Transaction
+from midstream.runtime.views import how_to_cut
 from midstream.runtime.writing import Writer
 from midstream.sql import parse_query
 from midstream.sql.durations import microseconds_of
@@ -315,7 +316,8 @@ def define_view(
     outputs: tuple[Output, ...]
     is_windowed = False
     if stream is not None:
-        plan = cut_view(statement.query, schema, context, keep_rows=options.get("maintenance") == "reevaluate")
+        how = how_to_cut(str(writer.settings["kernel"]), str(options.get("maintenance", "auto")))
+        plan = cut_view(statement.query, schema, context, **how)
         outputs, notices, is_windowed = plan.outputs, plan.notices, bool(plan.windows)
         _check_windowed(store, options, plan)
     else:
@@ -450,7 +452,7 @@ def _still_binds(store: Store, view: View, state: CatalogState, context: BindCon
     schema = StateSchema(store.catalog, state)
     try:
         if isinstance(view, ContinuousView):
-            plan = cut_view(parse_query(view.query), schema, context, keep_rows=view.maintenance == "reevaluate")
+            plan = cut_view(parse_query(view.query), schema, context, **how_to_cut(view.kernel, view.maintenance))
             return _types(plan.outputs) == _types_of(view) and store.views.keeps(view, plan)
         return _types(bind_query(parse_query(view.query), schema, context).outputs) == _types_of(view)
     except Error:

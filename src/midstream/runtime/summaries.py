@@ -95,7 +95,8 @@ def sums_due(state: State, window: Window, complete: int, needed: int) -> list[S
     """What can be summed up when basic windows before `complete` get no more rows and those from `needed` on are
     still there."""
     low = state.clock.low if state.clock is not None else None
-    if state.program.slot_key is None or state.program.kernel != "duckdb" or needed < 0 or (low or 0) < 0:
+    program = state.program
+    if program.slot_key is None or program.keeps_rows or program.kernel != "duckdb" or needed < 0 or (low or 0) < 0:
         return []
     found = []
     for level in levels_of(window):

@@ -74,7 +74,7 @@ class Views:
             folders.setdefault(os.path.basename(reader.state.folder), set()).update(names)
         for view in self._store.catalog.state.relations.values():
             if isinstance(view, ContinuousView) and view.is_windowed:
-                kept = [r.file.path for r in self.windows.log_of(view).results if r.file is not None]
+                kept = [file.path for file in self.windows.log_of(view).files]
                 folders[os.path.basename(self.windows.folder(view.id))] = set(map(os.path.basename, kept))
         for _, late in self._store.streams.readers_of(LATE):
             if isinstance(late, LateReader):
@@ -120,8 +120,8 @@ class Views:
         if known is not None and known[0] is state.relations:
             return known[1]
         context = BindContext(state.scn, datetime.now(timezone.utc))
-        schema, keep_rows = StateSchema(self._store.catalog, state), view.maintenance == "reevaluate"
-        plan = cut_view(parse_query(view.query), schema, context, keep_rows=keep_rows)
+        schema = StateSchema(self._store.catalog, state)
+        plan = cut_view(parse_query(view.query), schema, context, **how_to_cut(view.kernel, view.maintenance))
         with self._lock:
             self._plans[view.id] = (state.relations, plan)
         return plan
@@ -132,6 +132,7 @@ class Views:
         return all(
             kept.get(pipeline.name, {}).items() >= dict(pipeline.relation.columns).items()
             for pipeline in plan.pipelines
+            if pipeline not in plan.pairs
         )
 
     # --- creating --------------------------------------------------------------------------------
@@ -459,6 +460,11 @@ class Views:
             rows=result.rows,
             bytes=sum(file.bytes for file in result.files),
         )
+
+
+def how_to_cut(kernel: str, maintenance: str) -> dict[str, bool]:
+    """What a view's options mean for its plan: pairs of windows are DuckDB's."""
+    return {"keep_rows": maintenance == "reevaluate", "pairs": kernel != "spark"}
 
 
 def _gone(view: ContinuousView) -> TransactionConflict:

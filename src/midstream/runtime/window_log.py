@@ -10,9 +10,10 @@ import json
 import os
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from midstream.relations.view import ContinuousView
+from midstream.runtime.pairs import Pairs
 from midstream.runtime.states import KeptFile
 
 KEPT_WINDOWS = 100
@@ -49,11 +50,27 @@ class WindowLog:
     """and so many that ended after it."""
     horizon: int | None = None
     """No session that is still open has begun before."""
+    pairs: dict[str, Pairs] = field(default_factory=dict)
+    """What is kept of pairs of windows, by pipeline."""
 
-    def add(self, results: Sequence[WindowResult]) -> None:
-        self.results += results
-        self.handed_out += len(results)
-        self.next = results[-1].number + 1
+    @property
+    def files(self) -> list[KeptFile]:
+        results = [result.file for result in self.results if result.file is not None]
+        return [*results, *(file for pairs in self.pairs.values() for file in pairs.files)]
+
+    def with_results(self, results: Sequence[WindowResult], pairs: Mapping[str, Pairs]) -> WindowLog:
+        return replace(
+            self,
+            results=[*self.results, *results],
+            handed_out=self.handed_out + len(results),
+            more=self.more + len(results),
+            next=results[-1].number + 1,
+            pairs={**self.pairs, **pairs},
+        )
+
+    def become(self, other: WindowLog) -> None:
+        """Takes over what has been written down."""
+        self.__dict__.update(other.__dict__)
 
     def trim(self, view: ContinuousView) -> list[KeptFile]:
         """Forgets results that are not to be kept; the files that nobody needs then."""
@@ -79,6 +96,7 @@ class WindowLog:
                 "looked": self.looked,
                 "more": self.more,
                 "horizon": self.horizon,
+                "pairs": {name: [p.done, [file.written() for file in p.files]] for name, p in self.pairs.items()},
                 "files": {names[place]: file.written() for place, file in files.items()},
                 "results": [
                     [
@@ -110,4 +128,8 @@ class WindowLog:
             value["looked"],
             value["more"],
             value["horizon"],
+            {
+                name: Pairs(done, [KeptFile(f"{folder}/{file}", *rest) for file, *rest in written])
+                for name, (done, written) in value["pairs"].items()
+            },
         )

@@ -32,8 +32,10 @@ from midstream.relations.view import ContinuousView
 from midstream.relations.window import EVER, Window
 from midstream.runtime.clocks import lateness_of
 from midstream.runtime.lateness import LATE, LateReader
+from midstream.runtime.pairs import NewPairs, Pairs, new_pairs
 from midstream.runtime.pipelines import PipelineReader, kept_files
 from midstream.runtime.query import choose_kernel
+from midstream.runtime.reading import Sources
 from midstream.runtime.refreshing import Inputs, sources_for
 from midstream.runtime.results import WINDOW, Moment, Result
 from midstream.runtime.settings import DEFAULTS
@@ -160,9 +162,8 @@ class Windows:
             log = self._logs.pop(view_id, None)
             self._failed.pop(view_id, None)
         self._store.catalog.forget(_name(view_id))
-        for result in log.results if log is not None else ():
-            if result.file is not None:
-                result.file.doom()
+        for file in log.files if log is not None else ():
+            file.doom()
 
     def failure(self, view_id: int) -> Error | None:
         """What keeps a view from its next window."""
@@ -443,6 +444,10 @@ class Windows:
         words = plan.words(datetime.now(timezone.utc), picture.state.scn)
         upper = plan.upper({**words, **spans[0].words})
         forced = {**settings, "kernel": "spark"} if view.kernel == "spark" else {**settings, "kernel": "auto"}
+        pairs = self._new_pairs(plan, log, spans)
+        if pairs:
+            forced["kernel"] = "duckdb"
+        kept = Inputs(kept.programs, {**kept.files, **{p.program.name: p.kept.files for p in pairs}})
         sources = sources_for(self._store, plan, upper, kept, {}, picture, "duckdb")
         kernel = choose_kernel(upper, sources.bytes, forced).kernel
         if kernel != "duckdb":
@@ -458,11 +463,18 @@ class Windows:
             ]
         columns = ((WINDOW, BIGINT), *((f"c{n}", output.type) for n, output in enumerate(upper.outputs)))
         output = WriteParquet(self.folder(view.id), columns, compressed=False)
+        before = self._add_pairs(plan, upper, kept, pairs, sources, picture) if pairs else ""
+        for new in pairs:
+            name = next(scan.name for scan in upper.scans if scan.relation.name == new.program.name)
+            ends = [plan.windows[0].slots_of(span.number)[1] for span in spans]
+            texts = [_within({name: new.upto(end)}, text) for end, text in zip(ends, texts, strict=True)]
         size = min(-(-len(spans) // self._store.engine.cores), AT_ONCE)
         chunks = [slice(start, start + size) for start in range(0, len(spans), size)]
         pieces = [
-            sources.piece(_together(spans[chunk], texts[chunk], kernel), output, (_counts(kernel),)) for chunk in chunks
+            sources.piece(before + _together(spans[chunk], texts[chunk], kernel), output, (_counts(kernel),))
+            for chunk in chunks
         ]
+        pieces += [new.piece(sources.piece(""), self.folder(view.id)) for new in pairs]
         started = time.monotonic()
         sums = self._sums(view, plan, log)
         held = [reader.state.files for _, reader, _ in sums]
@@ -481,10 +493,46 @@ class Windows:
             spent.seconds + spent.last_seconds,
         )
         results: list[WindowResult] = []
+        gone: list[KeptFile] = []
+        paired: dict[str, Pairs] = {}
+        for new, answer in zip(pairs, answers[len(chunks) : len(pieces)], strict=True):
+            paired[new.program.name], old = new.after(kept_files(self._store, [answer], picture.state.scn))
+            gone += old
         for chunk, answer in zip(chunks, answers, strict=False):
             files = kept_files(self._store, [answer], picture.state.scn)
             results += _results(spans[chunk], answer, files[0] if files else None, picture.state.scn)
-        self._record(view, log, results)
+        self._record(view, log, results, paired)
+        for file in gone:
+            file.doom()
+
+    def _new_pairs(self, plan: ViewPlan, log: WindowLog, spans: Sequence[Span]) -> list[NewPairs]:
+        """The pairs of rows that these windows are the first to have."""
+        found = []
+        for pipeline in plan.pairs:
+            first, last = plan.windows[0].slots_of(spans[0].number)[0], plan.windows[0].slots_of(spans[-1].number)[1]
+            found.append(new_pairs(pipeline, log.pairs.get(pipeline.name, Pairs()), first, last))
+        return found
+
+    def _add_pairs(
+        self,
+        plan: ViewPlan,
+        upper: BoundQuery,
+        kept: Inputs,
+        pairs: Sequence[NewPairs],
+        sources: Sources,
+        picture: Moment,
+    ) -> str:
+        """Puts the rows of both sides beside the inputs of the upper query; pairs are computed once for all windows."""
+        parts = []
+        for new in pairs:
+            for query in new.queries:
+                sources.inputs |= sources_for(self._store, plan, query, kept, {}, picture, "duckdb").inputs
+            for scan in upper.scans:
+                if scan.relation.name == new.program.name:
+                    sources.inputs.pop(scan.name)
+                    sources.inputs[new.kept_name] = as_input(new.kept.files, new.program.columns)
+                    parts.append(f'"{new.new_name}" AS MATERIALIZED ({new.text})')
+        return f"WITH {', '.join(parts)} " if parts else ""
 
     def _scoped(
         self,
@@ -553,15 +601,21 @@ class Windows:
             return run(kernel, pieces, label=label, cancellation=stop)
         return [answer for piece in pieces for answer in run(kernel, [piece], label=label, cancellation=stop)]
 
-    def _record(self, view: ContinuousView, log: WindowLog, results: Sequence[WindowResult]) -> None:
+    def _record(
+        self, view: ContinuousView, log: WindowLog, results: Sequence[WindowResult], pairs: Mapping[str, Pairs]
+    ) -> None:
+        placed = self._placed(view, results)
+        has_readers = placed[-1].place is not None
         with self._lock:
-            log.add(self._placed(view, results))
-            log.more += len(results)
-            self._store.catalog.keep(_name(view.id), log.written())
-        self._hand_on(view, log)
-        with self._lock:
-            gone = log.trim(view)
-            if gone:
+            after = log.with_results(placed, pairs)
+            gone = after.trim(view) if not has_readers else []
+            self._store.catalog.keep(_name(view.id), after.written())
+            log.become(after)
+        if has_readers:
+            # What others have yet to be handed is kept until they have it.
+            self._hand_on(view, log)
+            with self._lock:
+                gone = log.trim(view)
                 self._store.catalog.keep(_name(view.id), log.written())
         for file in gone:
             file.doom()

@@ -9,7 +9,7 @@ from functools import partial
 from midstream.plan import BindContext
 from midstream.plan.cut import Pipeline, ViewPlan, cut_view
 from midstream.plan.cut.build import text_of
-from midstream.plan.cut.programs import Folded, fold
+from midstream.plan.cut.programs import Folded, fold, pair_query
 from midstream.relations.catalog import CatalogState, ReaderEntry
 from midstream.relations.stream import Stream
 from midstream.relations.table import Table
@@ -33,7 +33,8 @@ def explain_new(session: Session, statement: CreateView, state: CatalogState, co
     lines = [f'View "{statement.name}" would be {kind}: {_when(plan)}.']
     lines += [line for window in plan.windows for line in _window_lines(window)]
     for pipeline in plan.pipelines:
-        lines += _pipeline_lines(pipeline, fold([pipeline]), (), state)
+        is_pair = pipeline in plan.pairs
+        lines += _pair_lines(pipeline) if is_pair else _pipeline_lines(pipeline, fold([pipeline]), (), state)
     return [*lines, *_upper_lines(session, plan, state, context), *_notices(plan)]
 
 
@@ -43,6 +44,9 @@ def explain_view(session: Session, view: ContinuousView, state: CatalogState, co
     lines = [f'View "{view.name}" is {"over windows" if plan.windows else "continuous"}: {_when(plan)}.']
     lines += [line for window in plan.windows for line in _window_lines(window)]
     for pipeline in plan.pipelines:
+        if pipeline in plan.pairs:
+            lines += _pair_lines(pipeline)
+            continue
         own = [(entry, reader) for entry, reader in readers if reader.state.program.name == pipeline.name]
         lines += _pipeline_lines(pipeline, fold([pipeline], own[0][1].kernel if own else None), own, state)
     lines += _upper_lines(session, plan, state, context)
@@ -129,6 +133,14 @@ def _pipeline_lines(pipeline: Pipeline, folded: Folded, readers: Readers, state:
         yield f"  SQL for the rows {what}:"
         yield f"    {feed.sql}"
     yield from _state_lines(readers)
+
+
+def _pair_lines(pipeline: Pipeline) -> Iterator[str]:
+    yield ""
+    yield f"Pairs {pipeline.name} of the rows that two windows keep: computed when basic windows are complete"
+    yield "  Only pairs that these bring are computed; what they come to is kept by the older basic window of a pair"
+    yield "  SQL for the pairs:"
+    yield f"    {pair_query(pipeline, {}).sql('duckdb')}"
 
 
 def _sharing(readers: Readers, state: CatalogState) -> Iterator[str]:

@@ -275,10 +275,11 @@ class RelationReader(CallReader):
             slide, rows = self._size()
             reset = self._same_measure(rows) if self.take("reset") else None
             return StreamWindow(kind="landmark", rows=rows, slide=slide, reset=reset)
+        start = self.token
         size, rows = self._size()
         if kind == "session":
             if rows:
-                self.fail_here(SqlSyntaxError("a session ends after a time, not after a number of rows"))
+                self.fail_at(start, SqlSyntaxError("a session ends after a time, not after a number of rows"))
             by = self.list_of(self.identifier) if self.take("by") else None
             return StreamWindow(kind="session", rows=False, size=size, by=by)
         slide_ = self._same_measure(rows) if self.take("slide") else None

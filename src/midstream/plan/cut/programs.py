@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 from sqlglot import exp
 
@@ -17,7 +17,7 @@ from midstream.plan.bound import BoundQuery, Output, seal
 from midstream.plan.context import ScanKey
 from midstream.plan.cut.aggregates import StateColumn
 from midstream.plan.cut.build import Node, both, conjuncts, select, stored_column, text_of
-from midstream.plan.cut.pipelines import Pipeline, shared_rows
+from midstream.plan.cut.pipelines import Key, Pipeline, shared_rows
 from midstream.plan.cut.rewriting import unconverted
 from midstream.plan.cut.rows import Static, restricted, take_static
 from midstream.plan.cut.streams import Streams
@@ -25,7 +25,7 @@ from midstream.plan.moments import at_moment
 from midstream.plan.nodes import is_constant, quoted, table_alias
 from midstream.plan.render import render
 from midstream.plan.typing.nodes import AggregateCall, type_of
-from midstream.relations.window import SLOT, Slots
+from midstream.relations.window import PLACE, SLOT, Slots
 from midstream.types import Type, parse_type
 
 STATE = "state"
@@ -59,6 +59,8 @@ class Program:
     """What the text that merges calls the partials."""
     slot_key: str | None = None
     """The key that is the number of a basic window."""
+    keeps_rows: bool = False
+    """Whether every row is a group for itself."""
 
     def written(self) -> dict[str, object]:
         columns = [[name, str(type_)] for name, type_ in self.columns]
@@ -88,6 +90,7 @@ class Program:
             loaded["merge"],
             loaded["merge_scan"],
             loaded["slot_key"],
+            loaded["keeps_rows"],
         )
 
 
@@ -128,9 +131,40 @@ def fold(pipelines: Sequence[Pipeline], kernel: Kernel | None = None) -> Folded:
         {id: _written(query, chosen) for id, query in bound.items()},
         merge.sql(chosen),
         merge.scans[0].name,
-        next((key.name for key in first.keys if isinstance(key.node, exp.Column) and key.node.name == SLOT), None),
+        slot_key(first),
+        any(isinstance(key.node, exp.Column) and key.node.name == PLACE for key in first.keys),
     )
     return Folded(program, tuple(rows.statics))
+
+
+def slot_key(pipeline: Pipeline) -> str | None:
+    """The key that is the number of a basic window: of a row, or of the older of two rows."""
+    for key in pipeline.keys:
+        columns = {column.name for column in key.node.find_all(exp.Column)}
+        if columns == {SLOT}:
+            return key.name
+    return None
+
+
+NEWER = "~newer"
+"""Of a pair of rows: the newer of their two basic windows."""
+
+
+def pair_query(pipeline: Pipeline, words: dict[str, str]) -> BoundQuery:
+    """The partials of the pairs that some basic windows of each side make, over the states of both sides. They are told
+    apart by the newer basic window, too, since a window does not have those that came after it."""
+    older = next(key.node for key in pipeline.keys if key.name == slot_key(pipeline))
+    newer = older.copy()
+    newer.set("this", str(newer.this).replace("least", "greatest"))
+    wider = replace(pipeline, keys=(*pipeline.keys, Key(NEWER, newer)))
+    passing = {text_of(node) for node in pipeline.rows.filters}
+    outputs = [(key.name, key.node) for key in wider.keys]
+    outputs += [(column.name, _without(column.first, passing)) for column in pipeline.columns]
+    described = [Output(name, type_of(node)) for name, node in outputs]
+    source = at_moment(pipeline.rows.source, words)
+    query = _feed(wider, source, None, outputs, described, pipeline.rows.filters)  # type: ignore[arg-type]
+    assert query is not None
+    return query
 
 
 def _without(node: Node, conditions: set[str]) -> Node:

@@ -24,16 +24,18 @@ from midstream.plan.cut.aggregates import (
 )
 from midstream.plan.cut.build import (
     Node,
+    conjuncts,
     digest,
     number,
     text_of,
 )
 from midstream.plan.cut.groupings import Grouping
 from midstream.plan.cut.pipelines import Key, Pipeline, shared_rows
+from midstream.plan.cut.programs import pair_query
 from midstream.plan.cut.rewriting import READ_OFF, read_off
 from midstream.plan.cut.rows import RowPart, identity, take_rows
 from midstream.plan.cut.streams import Streams, check_rows, is_grouping, is_tested, prepare, refuse
-from midstream.plan.cut.windowed import settle_windows
+from midstream.plan.cut.windowed import RowPairs, settle_windows, take_pairs
 from midstream.plan.moments import at_moment, kinds_in, words_of
 from midstream.plan.nodes import column, named
 from midstream.plan.pruning import prune
@@ -65,6 +67,8 @@ class ViewPlan:
     window_streams: tuple[frozenset[int], ...]
     times: tuple[BoundQuery, ...]
     """Of sessions: when rows came, each time once, and for which keys, over a state of their own."""
+    pairs: tuple[Pipeline, ...]
+    """Those of `pipelines` that take pairs of rows of two windows, from the states that keep the rows."""
     _binding: Binding = field(repr=False, compare=False)
     _upper: Node = field(repr=False, compare=False)
     _sealed: dict[str, BoundQuery] = field(default_factory=dict, repr=False, compare=False)
@@ -115,9 +119,11 @@ def _stand_in(place: int, word: str) -> str:
     return f"{_STAND_IN}{place:03}" if is_number else f"9998-12-31 23:59:59.{_STAND_IN % 1000}{place:03}"
 
 
-def cut_view(query: Sql, schema: Schema, context: BindContext, *, keep_rows: bool = False) -> ViewPlan:
+def cut_view(
+    query: Sql, schema: Schema, context: BindContext, *, keep_rows: bool = False, pairs: bool = True
+) -> ViewPlan:
     """Binds a view's query and cuts it, or refuses it, saying which rule it breaks and where. With `keep_rows`, windows
-    are evaluated anew each time, over the rows that are in them."""
+    are evaluated anew each time, over the rows that are in them; without `pairs`, only joins of windows are."""
     binding = new_binding(schema, context)
     binding.takes_streams = True
     bound = queries.bind_query_tree(binding, query.tree(), Scope())
@@ -125,12 +131,22 @@ def cut_view(query: Sql, schema: Schema, context: BindContext, *, keep_rows: boo
     tree = infer(binding, name_outputs(bound, kernel_names(len(bound.names))).tree)
     outputs = tuple(Output(n, type_of(node)) for n, node in zip(bound.names, projections(tree), strict=True))
     prune(tree)
-    prepare(binding, tree, lambda streams: settle_windows(binding, streams, tree, keep_rows=keep_rows))
+    paired: list[RowPairs] = []
+
+    def settle(streams: Streams) -> None:
+        for grouping, items in settle_windows(binding, streams, tree, keep_rows=keep_rows):
+            if pairs:
+                paired.append(take_pairs(grouping, items))
+
+    prepare(binding, tree, settle)
     cutter = Cutter(binding, Streams(binding))
     for grouping in cutter.groupings(tree):
         cutter.cut(grouping)
+    made = tuple(cutter.cut_pairs(rows) for rows in paired)
     times = [_cut_times(cutter, key) for key in list(binding.scans) if _has_sessions(binding, key)]
     _complete_states(binding, cutter.pipelines)
+    if any("duckdb" in pair_query(pipeline, {}).refusals for pipeline in made):
+        return cut_view(query, schema, context, keep_rows=keep_rows, pairs=False)
     views = tuple(key.relation for key in binding.scans if isinstance(key.relation, ContinuousView))
     return ViewPlan(
         outputs,
@@ -141,6 +157,7 @@ def cut_view(query: Sql, schema: Schema, context: BindContext, *, keep_rows: boo
         tuple(binding.windows),
         tuple(map(frozenset, binding.window_streams)),
         tuple(seal(binding, query, outs) for query, outs in times),
+        tuple(p for p in cutter.pipelines if p.name in {pipeline.name for pipeline in made}),
         binding,
         tree,
     )
@@ -202,6 +219,19 @@ class Cutter:
         Grouping(self, query, rows).cut()
         if is_tested(query):
             query.set("distinct", None)
+
+    def cut_pairs(self, pairs: RowPairs) -> Pipeline:
+        """A pipeline over the rows that two others keep."""
+        query = pairs.query
+        filters = conjuncts(query.args["where"].this if query.args.get("where") else None)
+        source = exp.Select(joins=query.args.get("joins") or [])
+        source.set("from_", query.args["from_"])
+        for part in ("from_", "joins", "where"):
+            query.set(part, None)
+        before = len(self.pipelines)
+        Grouping(self, query, RowPart(source, filters, pairs.late, [])).cut()
+        [made] = self.pipelines[before:]
+        return made
 
     def pipeline(
         self, rows: RowPart, keys: Sequence[Key], columns: Sequence[StateColumn], dead: Node | None

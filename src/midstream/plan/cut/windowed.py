@@ -9,6 +9,7 @@ that conditions on them alone let go at once.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from sqlglot import exp
 
@@ -16,7 +17,9 @@ from midstream.errors import Unsupported
 from midstream.plan.context import Binding
 from midstream.plan.cut.aggregates import kept, valued
 from midstream.plan.cut.build import (
+    AT_LEAST,
     GREATER,
+    LESS,
     Node,
     aggregates_of,
     both,
@@ -29,15 +32,19 @@ from midstream.plan.cut.build import (
 )
 from midstream.plan.cut.rewriting import unconverted
 from midstream.plan.cut.streams import Streams, check_rows, is_grouping, mark_tested
-from midstream.plan.moments import has_moment
+from midstream.plan.moments import has_moment, moment_of, moments_in, rename_moment
 from midstream.plan.nodes import bare, is_query
-from midstream.plan.windows import WINDOWED, is_window_bound
-from midstream.relations.window import PLACE
+from midstream.plan.typing.nodes import Call, typed
+from midstream.plan.windows import WINDOWED, bound_literal, is_window_bound, pair_moment
+from midstream.relations.window import PLACE, SLOT
 from midstream.types import BIGINT
 
 
-def settle_windows(binding: Binding, streams: Streams, tree: Node, *, keep_rows: bool = False) -> None:
-    """Decides for every windowed stream of a tree; with `keep_rows`, all keep their rows."""
+def settle_windows(
+    binding: Binding, streams: Streams, tree: Node, *, keep_rows: bool = False
+) -> list[tuple[exp.Select, list[exp.Subquery]]]:
+    """Decides for every windowed stream of a tree; with `keep_rows`, all keep their rows. Returns the queries that
+    group pairs of rows of two windows, which can be kept as partials, too."""
     for query in tree.find_all(exp.Select):
         drop_bounds(query)
     absorbed: set[int] = set()
@@ -48,6 +55,55 @@ def settle_windows(binding: Binding, streams: Streams, tree: Node, *, keep_rows:
     for item in [item for item in tree.find_all(exp.Subquery) if WINDOWED in item.meta]:
         if id(item) not in absorbed:
             _keep_rows(binding, item)
+    groupings = [query for query in tree.find_all(exp.Select) if is_grouping(query)]
+    found = [(query, _paired(query)) for query in groupings if not keep_rows]
+    return [(query, items) for query, items in found if items and binding.windows[items[0].meta[WINDOWED]].gap is None]
+
+
+def _paired(query: exp.Select) -> list[exp.Subquery]:
+    """The two windows whose pairs of rows a query groups, if it reads nothing else and every pair counts for itself."""
+    joins = query.args.get("joins") or []
+    items = [query.args["from_"].this if query.args.get("from_") else None, *(join.this for join in joins)]
+    if len(items) != 2 or any(join.args.get("side") for join in joins):
+        return []
+    if not all(isinstance(item, exp.Subquery) and WINDOWED in item.meta for item in items):
+        return []
+    if items[0].meta[WINDOWED] != items[1].meta[WINDOWED] or query.find_ancestor(exp.Subquery, exp.SetOperation):
+        return []
+    conditions = [join.args["on"] for join in joins if join.args.get("on")]
+    conditions += [query.args["where"].this] if query.args.get("where") else []
+    nodes = [*conditions, *_outputs(query), *([query.args["group"]] if query.args.get("group") else [])]
+    if any(is_query(part) for node in nodes for part in node.walk()) or any(map(has_moment, conditions)):
+        return []
+    calls = [found for node in _outputs(query) for found in aggregates_of(node)]
+    is_kept = all(kept(found, None) is not None and not has_moment(found) for found in calls)
+    return items if is_kept and calls else []
+
+
+def take_pairs(query: exp.Select, items: list[exp.Subquery]) -> RowPairs:
+    """The pairs of rows of two windows, under conditions of their own on the basic windows of each side; a pair is in a
+    window as long as the older of its two basic windows is."""
+    number_, slots = int(items[0].meta[WINDOWED]), []
+    for side, item in enumerate(items):
+        inner = item.this
+        source = inner.args["from_"].this.alias
+        inner.set("expressions", [*inner.expressions, output(plain_column(source, SLOT, BIGINT), SLOT)])
+        for literal in moments_in(inner.args["where"]):
+            rename_moment(literal, pair_moment(side, moment_of(literal).rsplit(" ", 1)[1]))
+        slots.append(plain_column(item.alias, SLOT, BIGINT))
+    older = typed(Call(this=_LEAST, expressions=slots), BIGINT)
+    first, last = (bound_literal(number_, which) for which in ("first", "last"))
+    late = [call(AT_LEAST, older, first), call(LESS, older.copy(), last)]
+    return RowPairs(query, late)
+
+
+@dataclass(frozen=True)
+class RowPairs:
+    query: exp.Select
+    late: list[Node]
+
+
+_LEAST = "least(comparable, ...)"
 
 
 def drop_bounds(query: exp.Select) -> None:
