@@ -44,14 +44,11 @@ class Subscription:
         self._waiting: deque[Change] = deque()
         log = store.views.windows.log_of(view)
         known = list(log.results)
-        if after is not None:
-            seen = [result.number for result in known if result.scn <= after]
-            self._last = max(seen, default=known[0].number - 1 if known else -(2**62))
-        else:
-            self._last = known[-1].number if known else -(2**62)
+        seen = known if after is None else [result for result in known if result.scn <= after]
+        self._next = log.handed_out - len(known) + len(seen)
+        """How many results there were before the one that it gets next."""
         if snapshot:
-            newest = {result.key: result for result in known if result.number <= self._last}
-            for result in newest.values():
+            for result in {result.key: result for result in seen}.values():
                 self._waiting += self._changes(result)
 
     def poll(self, timeout: float | None = 0.0) -> list[Change]:
@@ -88,7 +85,7 @@ class Subscription:
         while not self._waiting and not self._closed:
             for result in self._new():
                 self._waiting += self._changes(result)
-                self._last = result.number
+                self._next += 1
             left = None if end is None else end - time.monotonic()
             if self._waiting or (left is not None and left <= 0):
                 return
@@ -98,18 +95,16 @@ class Subscription:
             self._check()
 
     def _new(self) -> list[WindowResult]:
-        results = list(self._store.views.windows.log_of(self._view).results)
-        if results and self._last > -(2**62) and results[0].number > self._last + 1 and self._was_trimmed(results[0]):
+        log = self._store.views.windows.log_of(self._view)
+        results, handed_out = list(log.results), log.handed_out
+        gone = handed_out - len(results)
+        if gone > self._next:
             raise HistoryGone(
                 f'results of view "{self._view.name}" that this subscription had yet to get are no longer kept',
-                detail=f"The last it got was window {self._last}, the oldest that is kept is {results[0].number}.",
+                detail=f"{gone - self._next:,} windows are gone.",
                 hint="Read faster, or keep more: WITH (retain = …).",
             )
-        return [result for result in results if result.number > self._last]
-
-    def _was_trimmed(self, oldest: WindowResult) -> bool:
-        log = self._store.views.windows.log_of(self._view)
-        return log.handed_out > len(log.results)
+        return results[self._next - gone :]
 
     def _changes(self, result: WindowResult) -> list[Change]:
         table = self._store.views.windows.rows_of(self._view, result)

@@ -137,12 +137,12 @@ def _grouping_of(item: Node) -> exp.Select | None:
         if isinstance(parent, exp.Select):
             if is_grouping(parent):
                 return parent
-            if not isinstance(parent.parent, exp.Subquery | exp.SetOperation):
+            if not isinstance(parent.parent, exp.Subquery):
                 return None
         elif isinstance(parent, exp.Join):
             if node is not parent.this or parent.args.get("side"):
                 return None
-        elif not isinstance(parent, exp.From | exp.Subquery | exp.Paren | exp.Union):
+        elif not isinstance(parent, exp.From | exp.Subquery | exp.Paren):
             return None
         node, parent = parent, parent.parent
     return None
