@@ -149,6 +149,10 @@ class Streams:
         """Files that all readers have. To remove a large one takes long, so nobody waits for it."""
         self._ahead: dict[str, Ahead] = {}
         """By the path of each file of it."""
+        self.chunks: dict[int, int] = {}
+        """Streams of which so many rows are to be absorbed at once: somebody waits for them to be full."""
+        self._uncut: dict[int, int] = {}
+        """Rows of these that have come since the log was last closed."""
         self._cuts: list[int] = []
         """SCNs that somebody wants the readers to stand at, so no batch goes across one."""
 
@@ -418,6 +422,12 @@ class Streams:
 
     def _accepted(self, record: DataRecord) -> None:
         self.backlog.add(record.stream_id, record.last_scn, record.rows, record.bytes)
+        chunk = self.chunks.get(record.stream_id)
+        if chunk is not None:
+            self._uncut[record.stream_id] = self._uncut.get(record.stream_id, 0) + record.rows
+            if self._uncut[record.stream_id] >= chunk:
+                self._hurry = True
+                self._wake.set()
 
     # --- waiting ---------------------------------------------------------------------------------
 
@@ -505,6 +515,8 @@ class Streams:
         if not active.records:
             active.opened_at = time.monotonic()
             return
+        if hurry:
+            self._uncut.clear()
         if hurry or active.bytes >= SEGMENT_BYTES or time.monotonic() - active.opened_at >= SEGMENT_SECONDS:
             self.journal.rotate()
 

@@ -30,6 +30,7 @@ from midstream.plan.windows import session_words
 from midstream.relations.catalog import CatalogState, ReaderEntry
 from midstream.relations.view import ContinuousView
 from midstream.relations.window import EVER, Window
+from midstream.runtime.chunking import Chunking
 from midstream.runtime.clocks import lateness_of
 from midstream.runtime.lateness import LATE, LateReader
 from midstream.runtime.pairs import NewPairs, Pairs, new_pairs
@@ -102,6 +103,8 @@ class Windows:
         self._thread = threading.Thread(target=self._run, name="midstream-windows", daemon=True)
         self._failed: dict[int, tuple[float, Error]] = {}
         self.spent: dict[int, Spent] = {}
+        self.chunking: dict[int, Chunking] = {}
+        """In how many chunks the newest basic window of a view by rows is absorbed."""
 
     # --- life ------------------------------------------------------------------------------------
 
@@ -161,6 +164,7 @@ class Windows:
         with self._lock:
             log = self._logs.pop(view_id, None)
             self._failed.pop(view_id, None)
+            self.chunking.pop(view_id, None)
         self._store.catalog.forget(_name(view_id))
         for file in log.files if log is not None else ():
             file.doom()
@@ -181,6 +185,7 @@ class Windows:
             self._wake.wait(self._patience())
             self._wake.clear()
             self._move_idle_streams()
+            self._set_chunks()
             for view in self._all():
                 if self._stop.is_set():
                     return
@@ -502,8 +507,34 @@ class Windows:
             files = kept_files(self._store, [answer], picture.state.scn)
             results += _results(spans[chunk], answer, files[0] if files else None, picture.state.scn)
         self._record(view, log, results, paired)
+        self._watch(view, plan)
         for file in gone:
             file.doom()
+
+    def _watch(self, view: ContinuousView, plan: ViewPlan) -> None:
+        """How long an answer took decides in how many chunks the next basic windows are absorbed."""
+        if any(window.slots.is_time for window in plan.windows):
+            return
+        readers = self._views.readers_of(view.id)
+        arrived = [r.state.clock.arrived for _, r in readers if r.state.clock is not None and r.state.clock.arrived]
+        if arrived:
+            search = self.chunking.setdefault(view.id, Chunking())
+            search.saw(max(time.time() - max(arrived) / 1e6, 0.0))
+        self._set_chunks()
+
+    def _set_chunks(self) -> None:
+        """The rows of a stream that are absorbed at once: the fewest that a view over it asks for."""
+        found: dict[int, int] = {}
+        for view in self._all():
+            try:
+                plan = self._views.plan(view)
+            except Error:
+                continue
+            chunks = self.chunking[view.id].chunks if view.id in self.chunking else 1
+            for window, streams in zip(plan.windows, plan.window_streams, strict=True):
+                for id in streams if not window.slots.is_time else ():
+                    found[id] = min(found.get(id, window.slide), max(window.slide // chunks, 1))
+        self._store.streams.chunks = found
 
     def _new_pairs(self, plan: ViewPlan, log: WindowLog, spans: Sequence[Span]) -> list[NewPairs]:
         """The pairs of rows that these windows are the first to have."""

@@ -97,6 +97,11 @@ def _results_lines(session: Session, view: ContinuousView) -> Iterator[str]:
             f"Results: {log.handed_out:,} windows so far, the last {kept:,} are kept; the newest, window "
             f"{newest.number}, has {newest.rows:,} rows"
         )
+    search = windows.chunking.get(view.id)
+    if search is not None:
+        tried = ", ".join(f"{chunks}: {seconds * 1000:,.0f} ms" for chunks, seconds in search.history) or "nothing yet"
+        state = "found" if search.settled is not None else "being looked for"
+        yield f"The newest basic window is absorbed in {search.chunks} chunks ({state}; answers by chunks: {tried})"
     if spent is not None:
         yield (
             f"Since the database was opened: {spent.windows:,} windows in {spent.jobs:,} jobs, on average "
