@@ -207,11 +207,47 @@ def joined() -> str:
     return drawing.svg()
 
 
+def pairs() -> str:
+    """A join by basic windows: what a slide computes, what stays, and what goes."""
+    drawing = Drawing(
+        800, 290, "Pairs of basic windows: a slide computes those with a new one and drops those with the oldest"
+    )
+    side, left, top, count = 46, 180, 40, 5
+
+    def cell(column: int, row: int) -> None:
+        is_new, is_old = count - 1 in (column, row), 0 in (column, row)
+        x, y = left + column * side, top + row * side
+        color = SOFT if is_old else GREEN if is_new else BLUE
+        drawing.bar(x + 2, x + side - 2, y + 2, side - 4, color, is_open=is_old)
+
+    for column in range(count):
+        drawing.text(left + (column + 0.5) * side, 30, str(column), color=SOFT, anchor="middle")
+        drawing.text(170, top + (column + 0.6) * side, str(column), color=SOFT, anchor="end")
+        for row in range(count):
+            if {column, row} != {0, count - 1}:
+                cell(column, row)
+    drawing.text(left + count * side + 14, 30, "basic windows of orders", color=SOFT)
+    drawing.text(14, top + 2.4 * side, "basic windows", color=SOFT)
+    drawing.text(14, top + 2.4 * side + 17, "of payments", color=SOFT)
+    for place, (color, words) in enumerate(
+        (
+            (GREEN, "computed when basic window 4 is complete"),
+            (BLUE, "kept, by the older basic window of a pair"),
+            (SOFT, "dropped: basic window 0 has left"),
+        )
+    ):
+        y = 90 + place * 44
+        drawing.bar(450, 470, y, 20, color, is_open=color == SOFT)
+        drawing.text(480, y + 15, words, size=12)
+    return drawing.svg()
+
+
 PICTURES: dict[str, Callable[[], str]] = {
     "window-kinds": kinds,
     "watermark": watermark,
     "basic-windows": basic_windows,
     "window-join": joined,
+    "window-pairs": pairs,
 }
 
 
