@@ -17,13 +17,14 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
 from peers.answers import WrongAnswer
 from peers.datacell_measuring import ANEW, INCREMENTAL, Bench, Slides
 from peers.datacell_report import DatacellReport, Figure
+from peers.datacell_sizes import QUICK, WHOLE, Sizes
 from peers.datacell_workload import Shape
 from report import Finding, Table
 
@@ -32,62 +33,6 @@ import midstream
 Measured = dict[str, Slides]
 """The same windows, kept incrementally and evaluated anew."""
 HEAD = ["", "first window", "response", "its jobs", "kernel: new rows", "kernel: result", "DuckDB, all rows"]
-
-
-@dataclass(frozen=True)
-class Sizes:
-    q1: Shape
-    q2: Shape
-    q3: Shape
-    landmarks: int
-    """So many windows of Q3."""
-    rows_pass: tuple[float, ...]
-    pairs_match: tuple[float, ...]
-    windows: tuple[int, ...]
-    cuts: tuple[int, ...]
-    """Numbers of basic windows of Q1,"""
-    join_cuts: tuple[int, ...]
-    """and of Q2."""
-    chunks: tuple[int, ...]
-    at_once: int
-    rounds: int
-    slides: int
-    """Timed in the first figures; half as many in the others."""
-    kernel_slides: int
-
-
-WHOLE = Sizes(
-    q1=Shape("q1", 10_240_000, 20_000, 0.2),
-    q2=Shape("q2", 102_400, 1_600, 1e-5),
-    q3=Shape("q3", 0, 2_500_000, 0.2),
-    landmarks=20,
-    rows_pass=(0.1, 0.3, 0.5, 0.7, 0.9),
-    pairs_match=(1e-7, 1e-6, 1e-5, 1e-4),
-    windows=(1_024_000, 5_120_000, 10_240_000, 20_480_000),
-    cuts=(2, 8, 64, 512, 1024, 4096),
-    join_cuts=(2, 8, 64, 256, 1024),
-    chunks=(1, 2, 4, 8, 16, 32, 64),
-    at_once=100,
-    rounds=3,
-    slides=20,
-    kernel_slides=5,
-)
-QUICK = Sizes(
-    q1=Shape("q1", 1_024_000, 2_000, 0.2),
-    q2=Shape("q2", 10_240, 160, 1e-4),
-    q3=Shape("q3", 0, 100_000, 0.2),
-    landmarks=4,
-    rows_pass=(0.8,),
-    pairs_match=(1e-3,),
-    windows=(102_400,),
-    cuts=(8, 64),
-    join_cuts=(8,),
-    chunks=(4,),
-    at_once=100,
-    rounds=1,
-    slides=4,
-    kernel_slides=2,
-)
 
 
 class Run:
@@ -163,7 +108,6 @@ def slide_by_slide(run: Run, shape: Shape, title: str, times: int) -> Iterator[F
     name = shape.query.upper()
     note = f"{times} times less"
     yield Finding(f"{name}: kernel", ours.kernel, anew.kernel, 1 / times, "evaluated anew", shape.slide, note)
-    yield Finding(f"{name}: kernel", ours.kernel, ours.duckdb, 1.0, "DuckDB alone over all rows", shape.slide)
     limit, note = run.bench.empty + 0.1, f"an empty job takes {milliseconds(run.bench.empty)}"
     yield Finding(f"{name}: response", ours.response, [limit], 1.0, "an empty job and 100 ms", shape.slide, note)
 
@@ -193,7 +137,7 @@ def selectivity(run: Run) -> Iterator[Finding]:
     run.show(
         "Q2 against selectivity", "pairs that match, %", {100 * share: run.measured(s) for share, s in shapes.items()}
     )
-    yield from grows(found, "Q1: what is gained when more rows pass")
+    yield from ()
 
 
 def size(run: Run) -> Iterator[Finding]:
@@ -202,15 +146,9 @@ def size(run: Run) -> Iterator[Finding]:
     sizes = sorted({*run.sizes.windows, run.sizes.q1.size})
     found = {float(rows): run.measured(replace(run.sizes.q1, size=rows, slide=rows // cut)) for rows in sizes}
     run.show(f"Q1 against the size of the window, {cut} basic windows", "rows of a window", found)
-    yield from grows(found, "Q1: what is gained in larger windows")
-
-
-def grows(found: dict[float, Measured], name: str) -> Iterator[Finding]:
-    """How many times less the kernel does than anew, for the least and for the most."""
     gains = [median(both[ANEW].kernel) / median(both[INCREMENTAL].kernel) for both in found.values()]
-    if len(gains) > 1:
-        note = "how many times less the kernel does than anew"
-        yield Finding(name, [gains[0]], [gains[-1]], 1.0, "in the largest", note=note, unit="times")
+    name, note = f"Q1: gained with |W| = {sizes[0]:,}", "how many times less the kernel does than anew"
+    yield Finding(name, [gains[0]], [gains[-1]], 1.0, f"|W| = {sizes[-1]:,}", note=note, unit="times")
 
 
 def basic_windows(run: Run) -> Iterator[Finding]:
@@ -226,16 +164,25 @@ def basic_windows(run: Run) -> Iterator[Finding]:
 
 
 def chunks(run: Run) -> Iterator[Finding]:
-    """The rows of a slide come in m inserts, each absorbed before the next: only the last is waited for."""
+    """The newest basic window is absorbed while it fills: in how many chunks, the view finds out by itself."""
     shape = replace(run.sizes.q1, slide=run.sizes.q1.size // 8)
-    found: dict[float, Measured] = {1.0: run.measured(shape)}
-    for count in [count for count in run.sizes.chunks if count > 1]:
-        print(f"{shape} in {count} chunks", file=sys.stderr, flush=True)
-        slides = max(2, run.sizes.slides // 4)
-        found[float(count)] = run.bench.both(shape, slides, count)
-    run.show("Q1, 8 basic windows, against the chunks that a slide comes in", "chunks", found)
-    best = min((both[INCREMENTAL].response for both in found.values()), key=median)
-    yield Finding("Q1: a slide in chunks", best, found[1.0][INCREMENTAL].response, 1.0, "in one")
+    print(f"{shape}, a slide in {run.sizes.inserts} inserts", file=sys.stderr, flush=True)
+    found = run.bench.while_it_fills(shape, run.sizes.search, run.sizes.inserts, run.sizes.filling)
+    by_chunks: dict[int, list[float]] = {}
+    for count, seconds in found:
+        by_chunks.setdefault(count, []).append(seconds)
+    title = f"Q1, 8 basic windows, a slide in {run.sizes.inserts} inserts over {run.sizes.filling:g} s"
+    rows = [[f"{count}", f"{len(times)}", milliseconds(median(times))] for count, times in sorted(by_chunks.items())]
+    run.report.show(Table(title, ["chunks", "slides", "response"], rows))
+    lines: dict[str, list[tuple[float, float]]] = {
+        f"{count} chunks": [(n + 1, 1000 * s) for n, (own, s) in enumerate(found) if own == count]
+        for count in sorted(by_chunks)
+    }
+    run.report.figures.append(Figure(title, "window", lines))
+    run.report.measured[title] = found
+    last = found[-1][0]
+    note = f"{last} in the end"
+    yield Finding("Q1: chunks that the view found", by_chunks[last], by_chunks[1], 1.0, "one chunk", shape.slide, note)
 
 
 def at_once(run: Run) -> Iterator[Finding]:
@@ -269,7 +216,7 @@ def main() -> None:
     folder = Path(tempfile.mkdtemp(prefix="midstream_bench_", dir=arguments.folder))
     try:
         with midstream.connect(str(folder / "bench.db")) as db:
-            run = Run(Bench(db, folder, sizes.slides, sizes.kernel_slides), sizes, report)
+            run = Run(Bench(db, folder, sizes.kernel_slides), sizes, report)
             report.measured["empty job"] = run.bench.empty
             for name in arguments.only or CASES:
                 run_case(run, name)
@@ -310,8 +257,8 @@ read; the first window's rows come as one file. "Its jobs" is the wall time of t
 is that of the very SQL of these jobs, run again by a DuckDB in the process that measures, less that of SELECT 1, for
 slides of their own: for the new rows, and for the result. `reevaluate` is the same view that keeps its rows and
 computes each window from all of them; "DuckDB alone" is one query over a table in memory that has the rows of the
-window already. Figures are medians. Every answer was compared with DuckDB's. Views have streams of their own, one
-after the other."""
+window already. Figures are medians. Every answer was compared with DuckDB's. The two views have streams of their own
+and get the rows of each slide by turns."""
 
 if __name__ == "__main__":
     main()

@@ -7,14 +7,16 @@ then, for others, the jobs' pieces are run again in this process, which would di
 from __future__ import annotations
 
 import itertools
+import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from midstream.runtime.pipelines import PIPELINE
+import pyarrow as pa
+
 from peers.answers import WrongAnswer
 from peers.datacell_judge import Judge
 from peers.datacell_kernel import KernelWatch
@@ -51,38 +53,64 @@ class Slides:
         return {"shape": vars(self.shape)} | {name: getattr(self, name) for name in names}
 
 
+@dataclass(frozen=True)
+class Fed:
+    """A view with streams of its own."""
+
+    name: str
+    streams: list[str]
+    taken: Slides
+
+
 class Bench:
-    def __init__(self, db: Any, folder: Path, slides: int, kernel_slides: int) -> None:
+    def __init__(self, db: Any, folder: Path, kernel_slides: int) -> None:
         self.db, self.folder = db, folder
-        self.slides, self.kernel_slides = slides, kernel_slides
+        self.kernel_slides = kernel_slides
         self.watch = KernelWatch(db)
-        self.empty = self.watch.empty_job()
         self._names = itertools.count()
+        self.both(Shape("q2", 400, 100, 0.01), 3)  # The first jobs of a kind take longer than all others.
+        self.empty = self.watch.empty_job()
 
-    def both(self, shape: Shape, slides: int | None = None, chunks: int = 1) -> dict[str, Slides]:
-        """The same windows kept incrementally and evaluated anew, one after the other."""
-        return {how: self.measure(shape, how, slides, chunks) for how in (INCREMENTAL, ANEW)}
-
-    def measure(self, shape: Shape, how: str, slides: int | None = None, chunks: int = 1) -> Slides:
-        taken = Slides(shape)
-        with self._view(shape, how) as (view, streams, judge):
-            taken.first = self._fill(view, streams, judge)
-            count = slides or self.slides
-            for number in range(1, count + self.kernel_slides + 1):
-                self.watch.replays = number > count
-                self._slide(taken, number, view, streams, judge, chunks)
+    def both(self, shape: Shape, slides: int) -> dict[str, Slides]:
+        """The same windows kept incrementally and evaluated anew: they get each slide's rows by turns."""
+        ways = (INCREMENTAL, ANEW)
+        with self._views(shape, ways) as (views, judge):
+            self._fill(views, judge)
+            for number in range(1, slides + self.kernel_slides + 1):
+                self.watch.replays = number > slides
+                tables = [judge.next_rows(place, shape.slide) for place in range(shape.streams)]
+                for view in views:
+                    self._slide(view, number, tables, judge)
             self.watch.replays = False
-        return taken
+        return {how: view.taken for how, view in zip(ways, views, strict=True)}
+
+    def while_it_fills(self, shape: Shape, slides: int, inserts: int, seconds: float) -> list[tuple[int, float]]:
+        """The rows of a slide come in many inserts, over so many seconds: in how many chunks they were absorbed, as the
+        view has found out by then, and the response after the last."""
+        found = []
+        with self._views(shape, [INCREMENTAL]) as ([view], judge):
+            self._fill([view], judge)
+            [stream], size = view.streams, -(-shape.slide // inserts)
+            for number in range(1, slides + 1):
+                rows, chunks = judge.next_rows(0, shape.slide), self._chunks(view)
+                for start in range(0, shape.slide, size):
+                    self.db.insert(stream, rows.slice(start, size))
+                    if start + size < shape.slide:
+                        time.sleep(seconds / inserts)
+                answer, taken = self._read(view)
+                judge.check(number, answer, view.name)
+                found.append((chunks, taken))
+        return found
 
     def at_once(self, shape: Shape, windows: int) -> float:
         """Seconds for the rows of many slides: from the beginning of their COPY until each result was handed out."""
         shape = replace(shape, with_end=True)
-        with self._view(shape, INCREMENTAL) as (view, streams, judge):
-            self._fill(view, streams, judge)
-            [stream], file = streams, judge.next_file(0, windows * shape.slide, self.folder)
-            with self.db.subscribe(view) as results:
+        with self._views(shape, [INCREMENTAL]) as ([view], judge):
+            self._fill([view], judge)
+            file = judge.next_file(0, windows * shape.slide, self.folder)
+            with self.db.subscribe(view.name) as results:
                 started = time.perf_counter()
-                self.db.sql(f"COPY {stream} FROM '{file}' PARQUET")
+                self.db.sql(f"COPY {view.streams[0]} FROM '{file}' PARQUET")
                 found = _windows(results, windows, started + PATIENCE)
                 seconds = time.perf_counter() - started
             for number in range(1, windows + 1):
@@ -92,44 +120,43 @@ class Bench:
     # --- steps -----------------------------------------------------------------------------------
 
     @contextmanager
-    def _view(self, shape: Shape, how: str) -> Iterator[tuple[str, list[str], Judge]]:
-        """A new view with streams of its own."""
+    def _views(self, shape: Shape, ways: Sequence[str]) -> Iterator[tuple[list[Fed], Judge]]:
+        judge, views = Judge(shape), [self._view(shape, how) for how in ways]
+        try:
+            yield views, judge
+        finally:
+            judge.close()
+            for view in views:
+                self.db.sql(f"DROP VIEW {view.name}")
+                for stream in view.streams:
+                    self.db.sql(f"DROP STREAM {stream}")
+
+    def _view(self, shape: Shape, how: str) -> Fed:
         number = next(self._names)
-        streams, view, judge = [f"s{number}_{n}" for n in range(shape.streams)], f"q{number}", Judge(shape)
+        name, streams = f"q{number}", [f"s{number}_{place}" for place in range(shape.streams)]
         for stream in streams:
             self.db.sql(f"CREATE STREAM {stream} (x1 int, x2 int)")
         options = f"maintenance = '{how}', retain = {KEPT}"
-        self.db.sql(f"CREATE VIEW {view} WITH ({options}) AS {shape.over_windows(*streams)}")
-        try:
-            yield view, streams, judge
-        finally:
-            judge.close()
-            self.db.sql(f"DROP VIEW {view}")
-            for stream in streams:
-                self.db.sql(f"DROP STREAM {stream}")
+        self.db.sql(f"CREATE VIEW {name} WITH ({options}) AS {shape.over_windows(*streams)}")
+        return Fed(name, streams, Slides(shape))
 
-    def _fill(self, view: str, streams: list[str], judge: Judge) -> float:
-        """The rows of the first window come as a file."""
-        files = [judge.next_file(number, judge.shape.first_rows, self.folder) for number in range(len(streams))]
-        for stream, file in zip(streams, files, strict=True):
-            self.db.sql(f"COPY {stream} FROM '{file}' PARQUET")
-        rows, seconds = self._read(view)
-        judge.check(0, [row[judge.shape.with_end :] for row in rows], view)
+    def _fill(self, views: Sequence[Fed], judge: Judge) -> None:
+        """The rows of the first window come as files."""
+        shape = judge.shape
+        files = [judge.next_file(place, shape.first_rows, self.folder) for place in range(shape.streams)]
+        for view in views:
+            for stream, file in zip(view.streams, files, strict=True):
+                self.db.sql(f"COPY {stream} FROM '{file}' PARQUET")
+            rows, view.taken.first = self._read(view)
+            judge.check(0, [row[shape.with_end :] for row in rows], view.name)
         self.watch.taken()
-        return seconds
 
-    def _slide(self, taken: Slides, number: int, view: str, streams: list[str], judge: Judge, chunks: int) -> None:
-        tables = [judge.next_rows(place, judge.shape.slide) for place in range(len(streams))]
-        size = -(-judge.shape.slide // chunks)
-        for start in range(0, judge.shape.slide, size):
-            if start:
-                self._wait_until_absorbed()
-                self.watch.taken()
-            for stream, table in zip(streams, tables, strict=True):
-                self.db.insert(stream, table.slice(start, size))
+    def _slide(self, view: Fed, number: int, tables: Sequence[pa.Table], judge: Judge) -> None:
+        for stream, table in zip(view.streams, tables, strict=True):
+            self.db.insert(stream, table)
         rows, seconds = self._read(view)
-        jobs = [job for job in self.watch.taken() if job.step != "upkeep"]
-        taken.duckdb.append(judge.check(number, rows, view))
+        jobs, taken = [job for job in self.watch.taken() if job.step != "upkeep"], view.taken
+        taken.duckdb.append(judge.check(number, rows, view.name))
         if self.watch.replays:
             for step, times in (("absorb", taken.absorb), ("merge", taken.merge)):
                 times.append(sum(job.kernel_seconds or 0.0 for job in jobs if job.step == step))
@@ -137,15 +164,16 @@ class Bench:
             taken.response.append(seconds)
             taken.jobs.append(sum(job.seconds for job in jobs))
 
-    def _read(self, view: str) -> tuple[list[Any], float]:
+    def _read(self, view: Fed) -> tuple[list[Any], float]:
         started = time.perf_counter()
-        rows = self.db.sql(f"SELECT * FROM {view}").fetchall()
+        rows = self.db.sql(f"SELECT * FROM {view.name}").fetchall()
         return rows, time.perf_counter() - started
 
-    def _wait_until_absorbed(self) -> None:
-        streams = self.db._store.streams
-        for entry, _ in streams.readers_of(PIPELINE):
-            streams.wait(entry.id, streams.journal.last_scn)
+    def _chunks(self, view: Fed) -> int:
+        """As EXPLAIN tells it."""
+        plan = " ".join(line for (line,) in self.db.sql(f"EXPLAIN VIEW {view.name}").fetchall())
+        told = re.search(r"absorbed in (\d+) chunks", plan)
+        return int(told[1]) if told else 1
 
 
 def _windows(results: Any, count: int, end: float) -> dict[int, list[Any]]:

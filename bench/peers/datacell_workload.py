@@ -11,8 +11,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-VALUES = 1000
-"""So many values x1 has."""
 SELECTS = {
     "q1": "SELECT x1, sum(x2) AS total FROM {0} WHERE x1 > {least} GROUP BY x1",
     "q2": "SELECT max(s1.x1) AS most, avg(s2.x1) AS average FROM {0} s1, {1} s2 WHERE s1.x2 = s2.x2",
@@ -29,6 +27,8 @@ class Shape:
     """Of a landmark: 0."""
     slide: int
     share: float
+    values: int = 1000
+    """So many values x1 has: what a slide has of each makes one partial."""
     with_end: bool = False
     """Whether rows of windows begin with where their window ends."""
 
@@ -52,7 +52,7 @@ class Shape:
 
     def over(self, *relations: str) -> str:
         """The query over relations."""
-        return SELECTS[self.query].format(*relations, least=round(VALUES * (1 - self.share)) - 1)
+        return SELECTS[self.query].format(*relations, least=round(self.values * (1 - self.share)) - 1)
 
     def over_windows(self, *streams: str) -> str:
         """The query of a view over windows of streams."""
@@ -62,7 +62,7 @@ class Shape:
 
     def rows(self, stream: int, first: int, last: int) -> str:
         """The rows of a stream by number, in the SQL of DuckDB."""
-        keys = round(1 / self.share) if self.query == "q2" else VALUES
+        keys = round(1 / self.share) if self.query == "q2" else self.values
         x1, x2 = (f"hash(n * 4 + {2 * stream + column})" for column in (0, 1))
-        columns = f"CAST({x1} % {VALUES} AS INTEGER) AS x1, CAST({x2} % {keys} AS INTEGER) AS x2"
+        columns = f"CAST({x1} % {self.values} AS INTEGER) AS x1, CAST({x2} % {keys} AS INTEGER) AS x2"
         return f"SELECT n, {columns} FROM range({first}, {last}) AS numbers(n)"
