@@ -6,25 +6,22 @@ reader of such a view does the same for the view it reads, so it sees every wind
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from datetime import datetime, timezone
 from functools import partial
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from midstream.errors import Cancelled, Error
+from midstream.errors import Cancelled, Error, InternalError
 from midstream.ingest.arrow_types import arrow_schema
 from midstream.ingest.conform import conform
-from midstream.kernels import Kernel, quote_name
-from midstream.maintenance.engine import Answer, Cancellation, FileColumn, Piece, WriteParquet
-from midstream.plan import BoundQuery
+from midstream.kernels import quote_name
+from midstream.maintenance.engine import Cancellation, FileColumn, Piece
 from midstream.plan.cut import Program, ViewPlan
 from midstream.plan.windows import session_words
 from midstream.relations.catalog import CatalogState, ReaderEntry
@@ -33,29 +30,23 @@ from midstream.relations.window import EVER, Window
 from midstream.runtime.chunking import Chunking
 from midstream.runtime.clocks import lateness_of
 from midstream.runtime.lateness import LATE, LateReader
-from midstream.runtime.pairs import NewPairs, Pairs, new_pairs
-from midstream.runtime.pipelines import PipelineReader, kept_files
-from midstream.runtime.query import choose_kernel
-from midstream.runtime.reading import Sources
-from midstream.runtime.refreshing import Inputs, sources_for
+from midstream.runtime.pairs import Pairs
+from midstream.runtime.pipelines import PipelineReader
+from midstream.runtime.refreshing import sources_for
 from midstream.runtime.results import WINDOW, Moment, Result
 from midstream.runtime.settings import DEFAULTS
 from midstream.runtime.states import KeptFile, as_input
 from midstream.runtime.store import Store
-from midstream.runtime.summaries import Sum, levels_of, scope, sums_due
+from midstream.runtime.window_job import AT_ONCE, Span, WindowJob, inputs_of
 from midstream.runtime.window_log import WindowLog, WindowResult
 from midstream.types import BIGINT
 
 if TYPE_CHECKING:
     from midstream.runtime.views import Views
 
-AT_ONCE = 64
-"""So many windows are one query."""
 MANY = 1000
 """Of more windows by time that are due at once, only the last empty ones have a result."""
 _RETRY = 1.0
-
-Readers = Sequence[tuple[ReaderEntry, PipelineReader]]
 
 
 @dataclass
@@ -68,15 +59,9 @@ class Spent:
     last_windows: int = 0
     last_seconds: float = 0.0
 
-
-@dataclass(frozen=True)
-class Span:
-    """A window that is complete: what its query takes from it, and where it ends."""
-
-    number: int
-    words: Mapping[str, str]
-    end: int
-    key: tuple[str, ...] = ()
+    def add(self, windows: int, seconds: float) -> None:
+        self.windows, self.jobs, self.seconds = self.windows + windows, self.jobs + 1, self.seconds + seconds
+        self.last_windows, self.last_seconds = windows, seconds
 
 
 @dataclass(frozen=True)
@@ -203,6 +188,11 @@ class Windows:
         except Error as failure:
             # The view may have been dropped meanwhile; else it is tried again, and readers are told.
             self._failed[view.id] = (time.monotonic(), failure)
+        except Exception as fault:
+            self._failed[view.id] = (
+                time.monotonic(),
+                InternalError("a window could not be computed", detail=repr(fault)),
+            )
 
     def _patience(self) -> float | None:
         """Until when nothing can be due by the clock."""
@@ -398,7 +388,9 @@ class Windows:
         if progress is None or progress == log.looked:
             return [], None
         [window], [times] = plan.windows, plan.times
-        sources = sources_for(self._store, plan, times, self._inputs(view, _LAST_SCN), {}, _NOTHING, "duckdb")
+        sources = sources_for(
+            self._store, plan, times, inputs_of(self._views.readers_of(view.id), _LAST_SCN), {}, _NOTHING, "duckdb"
+        )
         piece = sources.piece(sessions_query(times.sql("duckdb"), window, log.looked, progress))
         [answer] = self._store.engine.run("duckdb", [piece], label=f'sessions of "{view.name}"', cancellation=stop)
         assert answer.table is not None
@@ -444,71 +436,16 @@ class Windows:
         settings: Mapping[str, object],
         stop: Cancellation | None,
     ) -> None:
-        summed = {id(reader): dict(reader.state.summed) for _, reader in self._views.readers_of(view.id)}
-        kept = self._inputs(view, picture.state.scn)
-        words = plan.words(datetime.now(timezone.utc), picture.state.scn)
-        upper = plan.upper({**words, **spans[0].words})
-        forced = {**settings, "kernel": "spark"} if view.kernel == "spark" else {**settings, "kernel": "auto"}
-        pairs = self._new_pairs(plan, log, spans)
-        if pairs:
-            forced["kernel"] = "duckdb"
-        kept = Inputs(kept.programs, {**kept.files, **{p.program.name: p.kept.files for p in pairs}})
-        sources = sources_for(self._store, plan, upper, kept, {}, picture, "duckdb")
-        kernel = choose_kernel(upper, sources.bytes, forced).kernel
-        if kernel != "duckdb":
-            sources = sources_for(self._store, plan, upper, kept, {}, picture, kernel)
-        os.makedirs(self.folder(view.id), exist_ok=True)
-        texts = plan.window_texts(words, [span.words for span in spans], kernel)
-        if kernel == "duckdb":
-            scoped = self._scoped(view, plan, upper, spans, summed)
-            for name in scoped:
-                sources.inputs[f"{name}_all"] = sources.inputs.pop(name)
-            texts = [
-                _within({n: texts_of[at] for n, texts_of in scoped.items()}, text) for at, text in enumerate(texts)
-            ]
-        columns = ((WINDOW, BIGINT), *((f"c{n}", output.type) for n, output in enumerate(upper.outputs)))
-        output = WriteParquet(self.folder(view.id), columns, compressed=False)
-        before = self._add_pairs(plan, upper, kept, pairs, sources, picture) if pairs else ""
-        for new in pairs:
-            name = next(scan.name for scan in upper.scans if scan.relation.name == new.program.name)
-            ends = [plan.windows[0].slots_of(span.number)[1] for span in spans]
-            texts = [_within({name: new.upto(end)}, text) for end, text in zip(ends, texts, strict=True)]
-        size = min(-(-len(spans) // self._store.engine.cores), AT_ONCE)
-        chunks = [slice(start, start + size) for start in range(0, len(spans), size)]
-        pieces = [
-            sources.piece(before + _together(spans[chunk], texts[chunk], kernel), output, (_counts(kernel),))
-            for chunk in chunks
-        ]
-        pieces += [new.piece(sources.piece(""), self.folder(view.id)) for new in pairs]
-        started = time.monotonic()
-        sums = self._sums(view, plan, log)
-        held = [reader.state.files for _, reader, _ in sums]
-        own = [due.piece(reader.state) for _, reader, due in sums]
-        if kernel == "duckdb":
-            answers = self._run_pieces(view, kernel, [*pieces, *own], stop)
-        else:
-            answers = self._run_pieces(view, kernel, pieces, stop) + self._run_pieces(view, "duckdb", own, stop)
-        self._keep_sums(sums, answers[len(pieces) :])
-        del held
-        spent = self.spent.setdefault(view.id, Spent())
-        spent.last_windows, spent.last_seconds = len(spans), time.monotonic() - started
-        spent.windows, spent.jobs, spent.seconds = (
-            spent.windows + len(spans),
-            spent.jobs + 1,
-            spent.seconds + spent.last_seconds,
+        readers = self._views.readers_of(view.id)
+        positions = {entry.id: self._position(entry, reader, None) for entry, reader in readers}
+        job = WindowJob(
+            self._store, view, plan, log, readers, spans, picture, settings, self.folder(view.id), positions
         )
-        results: list[WindowResult] = []
-        gone: list[KeptFile] = []
-        paired: dict[str, Pairs] = {}
-        for new, answer in zip(pairs, answers[len(chunks) : len(pieces)], strict=True):
-            paired[new.program.name], old = new.after(kept_files(self._store, [answer], picture.state.scn))
-            gone += old
-        for chunk, answer in zip(chunks, answers, strict=False):
-            files = kept_files(self._store, [answer], picture.state.scn)
-            results += _results(spans[chunk], answer, files[0] if files else None, picture.state.scn)
-        self._record(view, log, results, paired)
+        computed = job.run(stop)
+        self.spent.setdefault(view.id, Spent()).add(len(spans), computed.seconds)
+        self._record(view, log, computed.results, computed.pairs)
         self._watch(view, plan)
-        for file in gone:
+        for file in computed.gone:
             file.doom()
 
     def _watch(self, view: ContinuousView, plan: ViewPlan) -> None:
@@ -535,102 +472,6 @@ class Windows:
                 for id in streams if not window.slots.is_time else ():
                     found[id] = min(found.get(id, window.slide), max(window.slide // chunks, 1))
         self._store.streams.chunks = found
-
-    def _new_pairs(self, plan: ViewPlan, log: WindowLog, spans: Sequence[Span]) -> list[NewPairs]:
-        """The pairs of rows that these windows are the first to have."""
-        found = []
-        for pipeline in plan.pairs:
-            first, last = plan.windows[0].slots_of(spans[0].number)[0], plan.windows[0].slots_of(spans[-1].number)[1]
-            found.append(new_pairs(pipeline, log.pairs.get(pipeline.name, Pairs()), first, last))
-        return found
-
-    def _add_pairs(
-        self,
-        plan: ViewPlan,
-        upper: BoundQuery,
-        kept: Inputs,
-        pairs: Sequence[NewPairs],
-        sources: Sources,
-        picture: Moment,
-    ) -> str:
-        """Puts the rows of both sides beside the inputs of the upper query; pairs are computed once for all windows."""
-        parts = []
-        for new in pairs:
-            for query in new.queries:
-                sources.inputs |= sources_for(self._store, plan, query, kept, {}, picture, "duckdb").inputs
-            for scan in upper.scans:
-                if scan.relation.name == new.program.name:
-                    sources.inputs.pop(scan.name)
-                    sources.inputs[new.kept_name] = as_input(new.kept.files, new.program.columns)
-                    parts.append(f'"{new.new_name}" AS MATERIALIZED ({new.text})')
-        return f"WITH {', '.join(parts)} " if parts else ""
-
-    def _scoped(
-        self,
-        view: ContinuousView,
-        plan: ViewPlan,
-        upper: BoundQuery,
-        spans: Sequence[Span],
-        summed: Mapping[int, Mapping[int, int]],
-    ) -> dict[str, list[str]]:
-        """For each state that sums help with, what every window reads of it."""
-        readers = self._views.readers_of(view.id)
-        found: dict[str, list[str]] = {}
-        for scan in upper.scans if not plan.times else ():
-            own = [reader for _, reader in readers if reader.state.program.name == scan.relation.name]
-            windows = [w for w in plan.windows if any(reader.feed.slots == w.slots for reader in own)]
-            if scan.source != "state" or len(windows) != 1 or not levels_of(windows[0]):
-                continue
-            [window], slot = windows, own[0].state.program.slot_key
-            texts: list[str] = []
-            for span in spans:
-                first, last = window.slots_of(span.number)
-                taken = scope(first, last, [summed[id(reader)] for reader in own], levels_of(window))
-                if taken is None:
-                    break
-                columns = ", ".join(
-                    f'CAST({first} AS BIGINT) AS "{c}"' if c == slot else f'"{c}"' for c in scan.columns
-                )
-                listed = ", ".join(map(str, taken))
-                texts.append(f'SELECT {columns} FROM "{scan.name}_all" WHERE "{slot}" IN ({listed})')
-            if len(texts) == len(spans):
-                found[scan.name] = texts
-        return found
-
-    def _sums(
-        self, view: ContinuousView, plan: ViewPlan, log: WindowLog
-    ) -> list[tuple[ReaderEntry, PipelineReader, Sum]]:
-        """Sums of basic windows that can be made now."""
-        found = []
-        for window in plan.windows if not plan.times else ():
-            for entry, reader in self._views.readers_of(view.id):
-                position = self._position(entry, reader, None)
-                if reader.feed.slots == window.slots and position is not None:
-                    needed = window.slots_of(log.next)[0] if log.next is not None else 0
-                    due = sums_due(reader.state, window, position // window.slots.unit, needed)
-                    found += [(entry, reader, one) for one in due]
-        return found
-
-    def _keep_sums(self, sums: Sequence[tuple[ReaderEntry, PipelineReader, Sum]], answers: Sequence[Answer]) -> None:
-        for (entry, reader, due), answer in zip(sums, answers, strict=True):
-            files = kept_files(self._store, [answer], entry.absorbed)
-
-            def summed(reader: PipelineReader = reader, due: Sum = due, files: list[KeptFile] = files) -> str:
-                state = reader.state
-                if state.summed.get(due.level, 0) <= due.first:
-                    state.files = [*state.files, *files]
-                    state.summed = {**state.summed, due.level: due.last}
-                return state.written()
-
-            self._store.streams.rewrite(entry.id, summed)
-
-    def _run_pieces(
-        self, view: ContinuousView, kernel: Kernel, pieces: Sequence[Piece], stop: Cancellation | None
-    ) -> list[Answer]:
-        run, label = self._store.engine.run, f'windows of "{view.name}"'
-        if kernel == "duckdb":
-            return run(kernel, pieces, label=label, cancellation=stop)
-        return [answer for piece in pieces for answer in run(kernel, [piece], label=label, cancellation=stop)]
 
     def _record(
         self, view: ContinuousView, log: WindowLog, results: Sequence[WindowResult], pairs: Mapping[str, Pairs]
@@ -684,18 +525,9 @@ class Windows:
         assert answer.table is not None
         return conform(answer.table, view.basket.columns, relation=view.name)
 
-    def _inputs(self, view: ContinuousView, scn: int) -> Inputs:
-        files: dict[str, list[KeptFile]] = {}
-        readers = self._views.readers_of(view.id)
-        for _, reader in readers:
-            state = reader.state
-            own = state.upto(scn) if reader.feed.slots is None else list(state.files)
-            files.setdefault(state.program.name, []).extend(own)
-        return Inputs({reader.state.program.name: reader.state.program for _, reader in readers}, files)
-
     def _occupied(self, view: ContinuousView, plan: ViewPlan, due: _Due) -> list[int]:
         """Of very many windows by time, those that a row is in, and the last: the time of a stream may jump."""
-        kept = self._inputs(view, 2**62)
+        kept = inputs_of(self._views.readers_of(view.id), _LAST_SCN)
         slots: set[int] = set()
         for name, program in kept.programs.items():
             if program.slot_key is None or not kept.files.get(name):
@@ -743,37 +575,6 @@ def _may_skip(plan: ViewPlan, due: _Due) -> bool:
 
 def _name(view_id: int) -> str:
     return f"windows {view_id}"
-
-
-def _together(spans: Sequence[Span], texts: Sequence[str], kernel: Kernel) -> str:
-    """The results of several windows as one query."""
-    quote = '"' if kernel == "duckdb" else "`"
-    parts = [
-        f"SELECT CAST({span.number} AS BIGINT) AS {quote}{WINDOW}{quote}, result.* FROM ({text}) AS result"
-        for span, text in zip(spans, texts, strict=True)
-    ]
-    return " UNION ALL ".join(parts)
-
-
-def _within(scans: Mapping[str, str], text: str) -> str:
-    """A query whose scans are these."""
-    if not scans:
-        return text
-    listed = ", ".join(f'"{name}" AS ({scan})' for name, scan in scans.items())
-    return f"WITH {listed} SELECT * FROM ({text}) AS scoped"
-
-
-def _counts(kernel: Kernel) -> tuple[str, str]:
-    quote = '"' if kernel == "duckdb" else "`"
-    column = f"{quote}{WINDOW}{quote}"
-    return "counts", f"SELECT {column} AS number, count(*) AS n FROM output GROUP BY {column}"
-
-
-def _results(spans: Sequence[Span], answer: Answer, file: KeptFile | None, scn: int) -> Iterator[WindowResult]:
-    counts = {row["number"]: row["n"] for row in answer.checks["counts"].to_pylist()}
-    for span in spans:
-        rows = counts.get(span.number, 0)
-        yield WindowResult(span.number, rows, scn, time.time(), span.end, file if rows else None, span.key)
 
 
 def _files(results: Sequence[WindowResult]) -> tuple[KeptFile, ...]:

@@ -32,6 +32,7 @@ def explain_new(session: Session, statement: CreateView, state: CatalogState, co
     kind = "over windows" if plan.windows else "continuous"
     lines = [f'View "{statement.name}" would be {kind}: {_when(plan)}.']
     lines += [line for window in plan.windows for line in _window_lines(window)]
+    lines += _maintenance_lines("reevaluate" if keep_rows else "auto") if plan.windows else []
     for pipeline in plan.pipelines:
         is_pair = pipeline in plan.pairs
         lines += _pair_lines(pipeline) if is_pair else _pipeline_lines(pipeline, fold([pipeline]), (), state)
@@ -43,6 +44,7 @@ def explain_view(session: Session, view: ContinuousView, state: CatalogState, co
     plan, readers = views.plan(view, state), views.readers_of(view.id)
     lines = [f'View "{view.name}" is {"over windows" if plan.windows else "continuous"}: {_when(plan)}.']
     lines += [line for window in plan.windows for line in _window_lines(window)]
+    lines += _maintenance_lines(view.maintenance) if plan.windows else []
     for pipeline in plan.pipelines:
         if pipeline in plan.pairs:
             lines += _pair_lines(pipeline)
@@ -79,6 +81,13 @@ def _window_lines(window: Window) -> Iterator[str]:
     slides = "" if window.size == window.slide else f", every {length(window.slide)}"
     yield f"{kind} windows of {length(window.size)} {measure}{slides}"
     yield f"  Basic windows of {length(window.slots.unit)}: {window.basic_windows} make up a window"
+
+
+def _maintenance_lines(maintenance: str) -> list[str]:
+    if maintenance == "reevaluate":
+        return ["Maintenance: every window is evaluated anew over its rows, since the view says 'reevaluate'"]
+    why = "the view says so" if maintenance == "incremental" else "it was never slower than evaluating anew"
+    return [f"Maintenance: incremental, since {why}"]
 
 
 def _length(window: Window, size: int) -> str:

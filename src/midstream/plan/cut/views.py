@@ -31,12 +31,13 @@ from midstream.plan.cut.build import (
 )
 from midstream.plan.cut.groupings import Grouping
 from midstream.plan.cut.pipelines import Key, Pipeline, shared_rows
-from midstream.plan.cut.programs import pair_query
+from midstream.plan.cut.programs import pair_query, slot_key
 from midstream.plan.cut.rewriting import READ_OFF, read_off
 from midstream.plan.cut.rows import RowPart, identity, take_rows
 from midstream.plan.cut.streams import Streams, check_rows, is_grouping, is_tested, prepare, refuse
+from midstream.plan.cut.together import NUMBER, all_windows_query
 from midstream.plan.cut.windowed import RowPairs, settle_windows, take_pairs
-from midstream.plan.moments import at_moment, kinds_in, words_of
+from midstream.plan.moments import at_moment, kinds_in, moment_of, moments_in, words_of
 from midstream.plan.nodes import column, named
 from midstream.plan.pruning import prune
 from midstream.plan.scopes import Scope
@@ -48,6 +49,7 @@ from midstream.relations.schema import Schema
 from midstream.relations.view import ContinuousView
 from midstream.relations.window import SLOT, Window
 from midstream.sql.statements import Sql
+from midstream.types import BIGINT
 
 _STAND_IN = 7_386_150_942_718
 """The beginning of numbers that no query has by chance."""
@@ -108,10 +110,28 @@ class ViewPlan:
             self._sealed[key] = seal(self._binding, tree, self.outputs)
         return self._sealed[key]
 
+    def all_windows(self) -> BoundQuery | None:
+        """The upper query for any number of windows at once, if it is simple enough."""
+        if len(self.windows) != 1 or self.windows[0].size is None or self.pairs or len(self.pipelines) != 1:
+            return None
+        if "all windows" not in self._sealed:
+            kinds = [type_of(literal) for literal in moments_in(self._upper) if _is_shown(literal)]
+            bound = next(iter(kinds), BIGINT)
+            tree = all_windows_query(self._binding, self._upper, slot_key(self.pipelines[0]), bound)
+            if tree is None or any(kind != bound for kind in kinds):
+                return None
+            outputs = (Output(NUMBER, BIGINT), *self.outputs)
+            self._sealed["all windows"] = seal(self._binding, tree, outputs)
+        return self._sealed["all windows"]
+
     @property
     def mergeable(self) -> frozenset[str]:
         """Pipelines whose groups can be read off as they are once each is one row."""
         return frozenset(str(s.meta[READ_OFF]) for s in self._upper.find_all(exp.Select) if READ_OFF in s.meta)
+
+
+def _is_shown(literal: exp.Literal) -> bool:
+    return moment_of(literal).startswith(WINDOW_MOMENT) and moment_of(literal).endswith((" start", " end"))
 
 
 def _stand_in(place: int, word: str) -> str:
