@@ -74,6 +74,7 @@ LINES: dict[str, Callable[[Measured], list[float]]] = {
     "incremental, response": lambda both: both[INCREMENTAL].response,
     "reevaluate, response": lambda both: both[ANEW].response,
     "incremental, kernel": lambda both: both[INCREMENTAL].kernel,
+    "incremental, kernel for the result": lambda both: both[INCREMENTAL].merge,
     "reevaluate, kernel": lambda both: both[ANEW].kernel,
     "DuckDB alone, all rows": lambda both: both[INCREMENTAL].duckdb,
 }

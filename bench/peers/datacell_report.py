@@ -37,7 +37,7 @@ class DatacellReport(SystemsReport):
 def _draw(axes: Any, figure: Figure) -> None:
     for name, points in figure.lines.items():
         color = next((color for word, color in COLORS.items() if word in name), None)
-        style = "--" if "kernel" in name else ":" if "jobs" in name else "-"
+        style = ":" if "for the result" in name else "--" if "kernel" in name else "-"
         axes.plot(*zip(*points, strict=True), style, marker="o", markersize=3, color=color, label=name)
     axes.set_yscale("log")
     if figure.log_across:
