@@ -389,5 +389,6 @@ def set_setting(session: Session, name: str, value: object | None) -> Result:
     read = read_setting(name, value)
     if SETTINGS[name].of_database:
         session.store.catalog.keep_setting(name, str(read))
+        session.store.views.windows.wake()
     session.settings[name] = read
     return Result(status="RESET" if is_reset else "SET", scn=scn)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 from collections import OrderedDict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import duckdb
 
@@ -46,41 +46,71 @@ class KeptInputs:
         self._kept: OrderedDict[_Content, _Kept] = OrderedDict()
         self._seen_once: OrderedDict[_Content, None] = OrderedDict()
         self._made = 0
+        self._in_use: set[_Content] = set()
 
     @property
     def bytes(self) -> int:
         return sum(kept.bytes for kept in self._kept.values())
 
+    def begin(self) -> None:
+        """A task begins: what earlier ones used may go again."""
+        self._in_use.clear()
+
     def select(self, connection: duckdb.DuckDBPyConnection, files: Files) -> str:
-        """The input as a SELECT: from what is kept, or from the files."""
-        text = select_files(files)
-        size = _size_in_memory(files)
-        if size is None or size > min(self._room, _LARGEST):
-            return text
-        content = (text, *((path, *_state(path)) for path in files.paths))
+        """The input as a SELECT: from what is kept, or from the files. Each file is kept for itself, so that one more
+        does not make all the others new."""
+        if not 0 < len(files.paths) <= _MOST_FILES or not _is_keepable(files):
+            return select_files(files)
+        texts: list[str] = []
+        unkept: list[str] = []
+        for path in files.paths:
+            table = self._table(connection, replace(files, paths=(path,)))
+            if table is None:
+                unkept.append(path)
+            else:
+                texts.append(f"SELECT * FROM memory.main.{quote_name(table, 'duckdb')}")
+        if unkept:
+            texts.append(select_files(replace(files, paths=tuple(unkept))))
+        return " UNION ALL ".join(texts)
+
+    def _table(self, connection: duckdb.DuckDBPyConnection, file: Files) -> str | None:
+        """The table that a file is kept as, if it is, or is from now on."""
+        [path] = file.paths
+        text = select_files(file)
+        size = _size_in_memory(file)
+        if size > min(self._room, _LARGEST):
+            return None
+        content = (text, *_state(path))
         if content in self._kept:
             self._kept.move_to_end(content)
         elif content in self._seen_once:
             del self._seen_once[content]
-            try:
-                self._keep(connection, content, text, size)
-            except duckdb.OutOfMemoryException:
-                return text
+            if not self._keep(connection, content, text, size):
+                return None
         else:
             self._seen_once[content] = None
             if len(self._seen_once) > _REMEMBERED:
                 self._seen_once.popitem(last=False)
-            return text
-        return f"SELECT * FROM memory.main.{quote_name(self._kept[content].table, 'duckdb')}"
+            return None
+        self._in_use.add(content)
+        return self._kept[content].table
 
-    def _keep(self, connection: duckdb.DuckDBPyConnection, content: _Content, text: str, size: int) -> None:
+    def _keep(self, connection: duckdb.DuckDBPyConnection, content: _Content, text: str, size: int) -> bool:
+        """Keeps an input if there is room, or can be made without what this task reads."""
         while self.bytes + size > min(self._room, _LARGEST):
-            _, oldest = self._kept.popitem(last=False)
-            connection.execute(f"DROP TABLE memory.main.{quote_name(oldest.table, 'duckdb')}")
+            oldest = next((known for known in self._kept if known not in self._in_use), None)
+            if oldest is None:
+                return False
+            gone = self._kept.pop(oldest)
+            connection.execute(f"DROP TABLE memory.main.{quote_name(gone.table, 'duckdb')}")
         self._made += 1
         table = f"kept {self._made}"
-        connection.execute(f"CREATE TABLE memory.main.{quote_name(table, 'duckdb')} AS {text}")
+        try:
+            connection.execute(f"CREATE TABLE memory.main.{quote_name(table, 'duckdb')} AS {text}")
+        except duckdb.OutOfMemoryException:
+            return False
         self._kept[content] = _Kept(table, size)
+        return True
 
 
 def _state(path: str) -> tuple[int, int]:
@@ -88,10 +118,13 @@ def _state(path: str) -> tuple[int, int]:
     return seen.st_size, seen.st_mtime_ns
 
 
-def _size_in_memory(files: Files) -> int | None:
-    """About how many bytes the columns taken need; None where keeping makes no sense: a share of a file is one
-    task's of many, and text is read once."""
-    if files.format != "parquet" or files.row_groups is not None or not 0 < len(files.paths) <= _MOST_FILES:
-        return None
-    taken = [column.stored_as or column.name for column in files.columns]
-    return sum(footer_of(path).bytes_of(taken) for path in files.paths)
+def _is_keepable(files: Files) -> bool:
+    """A share of a file is one task's of many, and text is read once."""
+    plain = files.format == "parquet" and files.row_groups is None
+    return plain and not files.file_values and files.numbered is None
+
+
+def _size_in_memory(file: Files) -> int:
+    """About how many bytes the columns taken need."""
+    taken = [column.stored_as or column.name for column in file.columns]
+    return sum(footer_of(path).bytes_of(taken) for path in file.paths)

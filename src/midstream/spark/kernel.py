@@ -210,6 +210,8 @@ class _Run:
 
 def define_inputs(connection: duckdb.DuckDBPyConnection, piece: Piece, kept: KeptInputs | None = None) -> None:
     """The names that a piece's SQL uses, as temporary views; what is read often comes from what is kept."""
+    if kept is not None:
+        kept.begin()
     for name, given in piece.inputs.items():
         match given:
             case Files() if is_ranged(given):
