@@ -86,8 +86,8 @@ def _window_lines(window: Window) -> Iterator[str]:
 def _maintenance_lines(maintenance: str) -> list[str]:
     if maintenance == "reevaluate":
         return ["Maintenance: every window is evaluated anew over its rows, since the view says 'reevaluate'"]
-    why = "the view says so" if maintenance == "incremental" else "it was never slower than evaluating anew"
-    return [f"Maintenance: incremental, since {why}"]
+    why = "as the view says" if maintenance == "incremental" else "as long as the view does not say 'reevaluate'"
+    return [f"Maintenance: incremental, {why}: each row is absorbed once"]
 
 
 def _length(window: Window, size: int) -> str:
