@@ -133,7 +133,7 @@ class Sealer:
             own = [record for record in records if record.stream_id == stream_id]
             files = self._files_of(segment, stream_id, own, loaded, schemas[stream_id])
             clock = (clocks or {}).get(stream_id)
-            found[stream_id] = tuple(files) if clock is None else tuple(_with_times(file, clock) for file in files)
+            found[stream_id] = tuple(files) if clock is None else tuple(with_times(file, clock) for file in files)
         return Sealed(segment, found)
 
     def _files_of(
@@ -177,7 +177,7 @@ class Sealer:
             return BatchFile(path, table.num_rows, size, records[0].first_position)
 
 
-def _with_times(file: BatchFile, column: str) -> BatchFile:
+def with_times(file: BatchFile, column: str) -> BatchFile:
     with disk_errors("a batch could not be read"):
         if file.scn is not None:
             return replace(file, times=(_times_of_file(file.path, column, file.scn),))

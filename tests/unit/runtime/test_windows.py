@@ -1,0 +1,107 @@
+"""Numbers of windows, sums of basic windows, watermarks, and the search for the right number of chunks."""
+
+from __future__ import annotations
+
+import random
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from midstream.log.batches import Batch, BatchFile, Times, with_times
+from midstream.relations.window import EVER, Slots, Window
+from midstream.runtime.chunking import STEPS, Chunking
+from midstream.runtime.clocks import Clock
+from midstream.runtime.summaries import WIDTH, levels_of, number_of, pieces
+
+ROWS, TIME = Slots("rows", 0), Slots("column", 0, "ts")
+
+
+def test_windows_by_rows_are_counted_from_the_first_row() -> None:
+    window = Window.sliding(ROWS, size=10, slide=4)
+    assert window.slots.unit == 2
+    assert [window.span(number) for number in range(3)] == [(0, 10), (4, 14), (8, 18)]
+    assert [window.last_before(rows) for rows in (9, 10, 13, 14)] == [-1, 0, 0, 1]
+    assert window.slots_of(1) == (2, 7)
+
+
+def test_ends_of_windows_by_time_are_multiples_of_the_slide() -> None:
+    window = Window.sliding(TIME, size=15, slide=10)
+    assert (window.slots.unit, window.span(3), window.last_before(39)) == (5, (15, 30), 3)
+    assert window.first_with(slot=4) == 3, "the row at 20 is first in the window that ends at 30"
+    assert window.last_end_with(20) == 30
+    assert Window.sliding(TIME, size=5, slide=10).last_end_with(8) == 10
+
+
+def test_a_landmark_grows_and_begins_anew() -> None:
+    assert [Window.landmark(ROWS, 3).span(number) for number in range(2)] == [(0, 3), (0, 6)]
+    assert [Window.landmark(ROWS, 2, 4).span(number) for number in range(4)] == [(0, 2), (0, 4), (4, 6), (4, 8)]
+    assert Window.landmark(TIME, 10).slots_of(7) == (EVER, 7)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_sums_cover_a_window_exactly(seed: int) -> None:
+    chosen = random.Random(seed)
+    first = chosen.randrange(5000)
+    last = first + chosen.randrange(1, 5000)
+    summed = {level: chosen.randrange(last // WIDTH**level + 1) for level in range(1, 3)}
+    taken = pieces(first, last, summed)
+    meant = {number_of(level, place): (level, place) for level in summed for place in range(summed[level])}
+    covered = []
+    for number in taken:
+        level, place = meant[number] if number < 0 else (0, number)
+        covered += range(place * WIDTH**level, (place + 1) * WIDTH**level)
+    assert covered == list(range(first, last))
+
+
+def test_there_are_sums_where_a_window_has_many_basic_windows() -> None:
+    found = {count: list(levels_of(Window.sliding(ROWS, count, 1))) for count in (63, 64, 1023, 1024)}
+    assert found == {63: [], 64: [1], 1023: [1], 1024: [1, 2]}
+
+
+def batch(*inserts: Times) -> Batch:
+    return Batch(1, 0, 9, (BatchFile("", 10, 0, 0, times=inserts),))
+
+
+def test_a_row_is_late_by_the_watermark_at_the_beginning_of_its_insert() -> None:
+    clock = Clock(high=100)
+    seen = clock.watermarks(batch(Times(1, 90, 120, False), Times(2, 95, 95, False)), lateness=10)
+    assert (seen.by_scn, seen.has_late) == ({1: 90, 2: 110}, True)
+    assert not clock.watermarks(batch(Times(1, 90, 120, False), Times(2, 110, 115, False)), lateness=10).has_late
+    assert clock.watermarks(batch(Times(1, 100, 120, True)), lateness=0).has_late, (
+        "a row without a time is in no window"
+    )
+    assert Clock().watermarks(batch(Times(1, 5, 9, False)), lateness=0).by_scn == {}
+
+
+def test_a_clock_goes_on_with_what_comes() -> None:
+    clock = Clock(origin=4).after(batch(Times(1, 5, 9, False), Times(2, 3, None, True)), low=2, arrived=77)
+    assert (clock.rows, clock.high, clock.low, clock.arrived) == (6, 9, 2, 77)
+    assert clock.watermark(3) == 6
+    assert clock.at_least(50).watermark(3) == 50
+    assert clock.at_least(1).watermark(3) == 6
+
+
+@pytest.mark.parametrize("statistics", [True, False])
+def test_the_times_of_an_insert_are_read_off_its_file(tmp_path: Path, statistics: bool) -> None:
+    times = [datetime(2027, 1, 1) + timedelta(seconds=second) for second in (5, 2, 9)]
+    path = str(tmp_path / "rows.parquet")
+    pq.write_table(pa.table({"a": [1, 2, 3, 4], "ts": [*times, None]}), path, write_statistics=statistics)
+    [found] = with_times(BatchFile(path, 4, 0, 0, scn=7), "ts").times
+    start = (datetime(2027, 1, 1) - datetime(1970, 1, 1)) // timedelta(microseconds=1)
+    assert found == Times(7, start + 2_000_000, start + 9_000_000, has_nulls=True)
+
+
+def test_chunks_are_doubled_as_long_as_that_helps_and_found_anew_when_the_load_changes() -> None:
+    search = Chunking()
+    for seconds in [1.0] * STEPS + [0.6] * STEPS + [0.9] * STEPS:
+        search.saw(seconds)
+    assert (search.chunks, search.settled) == (2, 0.6)
+    for seconds in [0.7] * STEPS:
+        search.saw(seconds)
+    assert search.chunks == 2
+    for seconds in [1.5] * STEPS:
+        search.saw(seconds)
+    assert (search.chunks, search.settled, search.history) == (1, None, [])
