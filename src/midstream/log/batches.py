@@ -79,16 +79,13 @@ def shares(batch: Batch, tasks: int, few_rows: int) -> list[Batch]:
     """A batch cut for tasks by files and row groups, in the order of its rows; one of few rows stays whole."""
     if batch.rows <= few_rows or tasks < 2:
         return [batch]
-    wanted = -(-batch.rows // tasks)
-    taken: list[list[BatchFile]] = [[]]
+    taken: list[list[BatchFile]] = [[] for _ in range(tasks)]
     rows = 0
     for piece in _row_group_pieces(batch.files):
-        if taken[-1] and rows + piece.rows > wanted:
-            taken.append([])
-            rows = 0
-        taken[-1].append(piece)
+        # The share that the middle of a row group lies in.
+        taken[min((2 * rows + piece.rows) * tasks // (2 * batch.rows), tasks - 1)].append(piece)
         rows += piece.rows
-    return [replace(batch, files=tuple(_joined(files))) for files in taken]
+    return [replace(batch, files=tuple(_joined(files))) for files in taken if files]
 
 
 def _row_group_pieces(files: Sequence[BatchFile]) -> Iterator[BatchFile]:

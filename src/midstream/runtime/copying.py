@@ -39,6 +39,7 @@ from midstream.sql.statements import Copy, Sql
 from midstream.types import Type
 
 TASKS_PER_CORE = 2
+LARGE = 512 << 20
 
 
 def copy_into(writer: Writer, table: RowHolder, columns: Sequence[Column], statement: Copy) -> int:
@@ -68,21 +69,23 @@ def copy_path(
 def _read_plainly(writer: Writer, table: RowHolder, input: FileInput) -> list[Answer]:
     """The rows of plain CSV; nothing where it is not certain that they are read as they should be."""
     try:
-        return _run(writer, table, plain_pieces(input, table.columns, _tasks(writer)))
+        return _run(writer, table, plain_pieces(input, table.columns, _tasks(writer, input)))
     except (DataError, InternalError):
         return []
 
 
 def _read_with_care(writer: Writer, table: RowHolder, input: FileInput) -> list[Answer]:
-    pieces = split(input, _tasks(writer))
+    pieces = split(input, _tasks(writer, input))
     try:
         return _run(writer, table, pieces)
     except (DataError, InternalError) as error:
         raise _located(input, table, error) from None
 
 
-def _tasks(writer: Writer) -> int:
-    return writer.transaction.store.engine.cores * TASKS_PER_CORE
+def _tasks(writer: Writer, input: FileInput) -> int:
+    """A task a core; of large files more, since some take longer than others."""
+    is_large = sum(file.bytes for file in input.files) > LARGE
+    return writer.transaction.store.engine.cores * (TASKS_PER_CORE if is_large else 1)
 
 
 def _run(writer: Writer, table: RowHolder, pieces: Sequence[Files]) -> list[Answer]:
@@ -126,7 +129,7 @@ def _located(input: FileInput, table: RowHolder, error: Error) -> Error:
 
 def _at_its_row(writer: Writer, input: FileInput, table: RowHolder, error: Error) -> Error:
     """The same violation, with the file and line of the first row that is at fault."""
-    pieces = split(input, _tasks(writer))
+    pieces = split(input, _tasks(writer, input))
     texts = _texts(writer, table, pieces)
     conditions = " OR ".join(row_faults(table, writer.context))
     counted = 0
