@@ -61,7 +61,7 @@ def test_every_window_is_right_on_the_spark_kernel(seed: int, play: Callable[...
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(300, 308), ids=lambda seed: f"world_{seed}")
 def test_every_large_window_is_right(seed: int, play: Callable[..., None]) -> None:
-    play(seed, (4, 1), 4, scale=1000)
+    play(seed, (2, 1), 3, scale=1000)
 
 
 def test_hardly_a_view_is_refused_or_broken(tally: Tally, play: Callable[..., None]) -> None:
@@ -90,7 +90,7 @@ def play_world(world: WindowWorld, seed: int, views: tuple[int, int], acts: int,
 
 def act_once(world: WindowWorld, tally: Tally) -> None:
     """Rows come; then perhaps something else happens."""
-    counts = [1, 2, 7, 20, 40] if world.scale == 1 else [1, 300, 21_000, 21_000]
+    counts = [1, 2, 7, 20, 40] if world.scale == 1 else [1, 300, 21_000]
     for _ in range(world.choices.pick([1, 1, 3])):
         world.act(world.random_insert(world.choices.pick(counts)))
     match world.choices.draw(6):

@@ -27,6 +27,8 @@ import midstream
 STREAMS = ("s0", "s1", "s2")
 KEPT = 100
 """So many results are kept where nothing is said."""
+MANY = 1000
+"""So many rows are inserted as values, not as text."""
 BASES = (1_700_000_000, 0)
 """Where times begin: somewhere, or just before and after 1970."""
 _schemas = itertools.count()
@@ -153,14 +155,24 @@ class WindowWorld:
         self.acts.append(act)
         match act:
             case Insert():
-                self.db.sql(act.sql)
                 self._tell_judge(act)
+                if len(act.rows) < MANY:
+                    self.db.sql(act.sql)
+                else:
+                    self.db.insert(act.stream, self._newest_rows(act))
             case Restart():
                 self.db.close()
                 self.open()
             case Look():
                 for name in self.views:
                     self.db.sql(f"SELECT * FROM {name}").fetchall()
+
+    def _newest_rows(self, insert: Insert) -> list[dict[str, Any]]:
+        """The rows of an insert as values, which the judge has made of their text."""
+        names = [column.name for column in STREAM_COLUMNS] + ["at"]
+        first = len(self.rows[insert.stream].times) - len(insert.rows)
+        query = f"SELECT {', '.join(names)} FROM {insert.stream}_rows WHERE place >= {first} ORDER BY place"
+        return [dict(zip(names, row, strict=True)) for row in self.judge.execute(query.encode()).fetchall()]
 
     def _tell_judge(self, insert: Insert) -> None:
         rows = self.rows[insert.stream]
