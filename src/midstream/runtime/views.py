@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import datetime, timezone
-from typing import cast
+from typing import TypedDict, cast
 
 from midstream.errors import Cancelled, Error, TransactionConflict, UndefinedName
 from midstream.maintenance.engine import Answer, Cancellation, FileColumn, Files
@@ -462,9 +462,15 @@ class Views:
         )
 
 
-def how_to_cut(kernel: str, maintenance: str) -> dict[str, bool]:
+class HowToCut(TypedDict):
+    keep_rows: bool
+    pairs: bool | None
+
+
+def how_to_cut(kernel: str, maintenance: str) -> HowToCut:
     """What a view's options mean for its plan: pairs of windows are DuckDB's."""
-    return {"keep_rows": maintenance == "reevaluate", "pairs": kernel != "spark"}
+    pairs = False if kernel == "spark" else True if maintenance == "incremental" else None
+    return {"keep_rows": maintenance == "reevaluate", "pairs": pairs}
 
 
 def _gone(view: ContinuousView) -> TransactionConflict:

@@ -19,6 +19,7 @@ from midstream.runtime.definitions import StateSchema
 from midstream.runtime.pipelines import PipelineReader
 from midstream.runtime.query import choose_kernel
 from midstream.runtime.results import Result
+from midstream.runtime.views import how_to_cut
 from midstream.serving.session import Session
 from midstream.sql.statements import CreateView
 
@@ -27,12 +28,13 @@ Readers = Sequence[tuple[ReaderEntry, PipelineReader]]
 
 def explain_new(session: Session, statement: CreateView, state: CatalogState, context: BindContext) -> list[str]:
     """A view that does not exist yet: what would be kept, and what would run at a read."""
-    keep_rows = str(statement.options.get("maintenance", "")).lower() == "reevaluate"
-    plan = cut_view(statement.query, StateSchema(session.store.catalog, state), context, keep_rows=keep_rows)
+    maintenance = str(statement.options.get("maintenance", "auto")).lower()
+    how = how_to_cut(str(session.settings["kernel"]), maintenance)
+    plan = cut_view(statement.query, StateSchema(session.store.catalog, state), context, **how)
     kind = "over windows" if plan.windows else "continuous"
     lines = [f'View "{statement.name}" would be {kind}: {_when(plan)}.']
     lines += [line for window in plan.windows for line in _window_lines(window)]
-    lines += _maintenance_lines("reevaluate" if keep_rows else "auto") if plan.windows else []
+    lines += _maintenance_lines(maintenance) if plan.windows else []
     for pipeline in plan.pipelines:
         is_pair = pipeline in plan.pairs
         lines += _pair_lines(pipeline) if is_pair else _pipeline_lines(pipeline, fold([pipeline]), (), state)

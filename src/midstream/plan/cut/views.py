@@ -44,13 +44,15 @@ from midstream.plan.scopes import Scope
 from midstream.plan.statements import new_binding
 from midstream.plan.trees import name_outputs, projections
 from midstream.plan.typing.nodes import type_of
-from midstream.plan.windows import WINDOW_MOMENT, key_text, window_words
+from midstream.plan.windows import WINDOW_MOMENT, WINDOWED, key_text, window_words
 from midstream.relations.schema import Schema
 from midstream.relations.view import ContinuousView
 from midstream.relations.window import SLOT, Window
 from midstream.sql.statements import Sql
 from midstream.types import BIGINT
 
+SMALL_JOIN = 200_000
+"""Rows of a window; a hash join of so many takes a few hundredths of a second."""
 _STAND_IN = 7_386_150_942_718
 """The beginning of numbers that no query has by chance."""
 
@@ -130,6 +132,10 @@ class ViewPlan:
         return frozenset(str(s.meta[READ_OFF]) for s in self._upper.find_all(exp.Select) if READ_OFF in s.meta)
 
 
+def _is_small(window: Window) -> bool:
+    return not window.slots.is_time and window.size is not None and window.size <= SMALL_JOIN
+
+
 def _is_shown(literal: exp.Literal) -> bool:
     return moment_of(literal).startswith(WINDOW_MOMENT) and moment_of(literal).endswith((" start", " end"))
 
@@ -140,10 +146,11 @@ def _stand_in(place: int, word: str) -> str:
 
 
 def cut_view(
-    query: Sql, schema: Schema, context: BindContext, *, keep_rows: bool = False, pairs: bool = True
+    query: Sql, schema: Schema, context: BindContext, *, keep_rows: bool = False, pairs: bool | None = None
 ) -> ViewPlan:
     """Binds a view's query and cuts it, or refuses it, saying which rule it breaks and where. With `keep_rows`, windows
-    are evaluated anew each time, over the rows that are in them; without `pairs`, only joins of windows are."""
+    are evaluated anew each time, over the rows that are in them. `pairs` says whether joins of windows are kept by
+    pairs; None: where it pays."""
     binding = new_binding(schema, context)
     binding.takes_streams = True
     bound = queries.bind_query_tree(binding, query.tree(), Scope())
@@ -155,7 +162,12 @@ def cut_view(
 
     def settle(streams: Streams) -> None:
         for grouping, items in settle_windows(binding, streams, tree, keep_rows=keep_rows):
-            if pairs:
+            if pairs is None and _is_small(binding.windows[int(items[0].meta[WINDOWED])]):
+                notices.append(
+                    f"a join of windows of at most {SMALL_JOIN:,} rows is evaluated anew for each window, which takes "
+                    "no longer than to keep its pairs; maintenance = 'incremental' keeps them"
+                )
+            elif pairs is not False:
                 paired.append(take_pairs(grouping, items))
 
     prepare(binding, tree, settle)
