@@ -230,7 +230,7 @@ class WindowWorld:
         retain = 100_000 if any(isinstance(span, Session) for span in view.spans.values()) else retain
         kept = f"retain = {retain}" if retain is not None else ""
         try:
-            self.db.sql(f"CREATE VIEW {name}{_with(kept)} AS {self.ours(view)}")
+            self.db.sql(f"CREATE VIEW {name}{_with(kept, BY_CHANGES)} AS {self.ours(view)}")
             if twin:
                 self.db.sql(f"CREATE VIEW {name}_again{_with(kept, SLOWLY)} AS {self.ours(view)}")
         except midstream.Error as error:
@@ -359,7 +359,7 @@ def _moment(microseconds: int) -> str:
     return f"CAST('{moment(microseconds)}' AS timestamp)"
 
 
-SLOWLY = "maintenance = 'reevaluate'"
+BY_CHANGES, SLOWLY = "maintenance = 'incremental'", "maintenance = 'reevaluate'"
 
 
 def _with(*options: str) -> str:

@@ -146,7 +146,7 @@ def _microseconds(slots: Slots, kernel: Kernel, stream: Stream) -> str:
     value = quote_name(slots.column, kernel) if slots.column is not None else ARRIVED
     column = stream.column(slots.column) if slots.column is not None else None
     if kernel == "spark":
-        return f"unix_micros(CAST({value} AS TIMESTAMP))"
+        return f"unix_micros(CAST({value} AS TIMESTAMP_LTZ))"
     is_date = column is not None and column.type.name == "date"
     return f"epoch_us(CAST({value} AS TIMESTAMP))" if is_date else f"epoch_us({value})"
 

@@ -22,7 +22,7 @@ from midstream.types import BIGINT, TIMESTAMP
 BATCH = "batch"
 """What a reader's SQL calls the rows of a batch."""
 _NUMBER = "_number"
-_MOMENT = {"duckdb": "make_timestamp", "spark": "timestamp_micros"}
+_MOMENT = {"duckdb": "make_timestamp(_at)", "spark": "CAST(timestamp_micros(_at) AS TIMESTAMP_NTZ)"}
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ def batch_source(
         texts.append(f"SELECT {listed or '1 AS one'} FROM sealed")
     if bulk:
         inputs["bulk"] = _marked_files(bulk, own) if marked else _files(bulk, own)
-        computed = f"{SCN}, _first + {_NUMBER} AS {POSITION}, {_MOMENT[kernel]}(_at) AS {ARRIVED}" if marked else ""
+        computed = f"{SCN}, _first + {_NUMBER} AS {POSITION}, {_MOMENT[kernel]} AS {ARRIVED}" if marked else ""
         texts.append(f"SELECT {', '.join(filter(None, [names, computed])) or '1 AS one'} FROM bulk")
     return Piece("", inputs, ((BATCH, " UNION ALL ".join(texts)),))
 

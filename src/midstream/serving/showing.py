@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 
 from midstream.errors import TransactionConflict, UndefinedName, Unsupported, WrongObject
 from midstream.plan import BindContext, BoundQuery, bind_delete, bind_insert, bind_merge, bind_query, bind_update
@@ -199,6 +200,9 @@ def describe(session: Session, name: Name) -> Result:
     with session.reading() as picture:
         state = picture.state
     relation = state.relations.get(name)
+    late = state.relations.get(name.removeprefix("late_")) if name.startswith("late_") else None
+    if relation is None and isinstance(late, Stream):
+        relation = Stream(late.id, name, tuple(replace(column, default=None) for column in late.columns))
     if relation is None:
         raise UndefinedName(f'relation "{name}" does not exist', hint=did_you_mean(name, state))
     columns = [("name", TEXT), ("type", TEXT), ("not_null", BOOLEAN), ("default", TEXT), ("constraints", TEXT)]
