@@ -141,7 +141,6 @@ def test_a_stream_is_not_fed_from_itself(shop: Any, sql: str) -> None:
 
 
 VIEWS = [
-    "CREATE VIEW w AS SELECT count(*) AS n FROM posts [SESSION 10 SECONDS]",
     "CREATE MATERIALIZED VIEW w AS SELECT count(*) AS n FROM users",
 ]
 
