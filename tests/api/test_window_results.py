@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 import time
 from collections.abc import Callable
@@ -69,6 +70,26 @@ def test_a_session_ends_when_nothing_has_come_for_that_long(timed: Any, source: 
     feed_at(timed, 15, 16, 30)
     assert spans(timed) == spans(timed, "again") == [(1, 8, "1 3"), (10, 15, "10"), (15, 21, "15 16")]
     assert spans(timed, "v", "") == [(15, 21, "15 16")]
+
+
+def test_sessions_that_were_handed_out_are_known_after_a_crash_though_their_rows_are_gone(
+    database: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("midstream.runtime.states.FEW_FILES", 2)
+    with midstream.connect(tmp_path / "live.db") as db:
+        db.sql("CREATE STREAM e (at timestamp, n int) WITH (timestamp = 'at')")
+        db.sql(f"CREATE VIEW v AS {SESSIONS} e [SESSION 5 MINUTES]")
+        for minute in range(0, 160, 10):  # so the last merge is one of all files
+            feed_at(db, minute)
+            db.sql("SELECT * FROM v").fetchall()
+        db._store.views.merger.wait()
+        before = spans(db)
+        # The folder as it is now is what a process leaves that is killed now.
+        shutil.copytree(tmp_path / "live.db", tmp_path / "left.db")
+    with midstream.connect(tmp_path / "left.db") as left:
+        feed_at(left, 160)
+        feed_at(left, 170)
+        assert spans(left) == [*before, (150, 155, "150"), (160, 165, "160")]
 
 
 def test_a_session_is_complete_when_the_watermark_has_reached_its_end(timed: Any) -> None:

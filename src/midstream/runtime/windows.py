@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate
@@ -169,7 +169,9 @@ class Windows:
         while not self._stop.is_set():
             self._wake.wait(self._patience())
             self._wake.clear()
-            self._move_idle_streams()
+            with suppress(Error):
+                # A view may be dropped meanwhile: the next look is soon.
+                self._move_idle_streams()
             self._set_chunks()
             for view in self._all():
                 if self._stop.is_set():
@@ -369,8 +371,16 @@ class Windows:
                         if self._stop.is_set():
                             return log
             if ended is not None:
-                log.looked, log.horizon, log.more = *ended, 0
+                self._look_on(view, log, *ended)
             return log
+
+    def _look_on(self, view: ContinuousView, log: WindowLog, looked: int, horizon: int) -> None:
+        """Sessions that had ended are handed out. If there were any, that is written down before their rows can go."""
+        with self._lock:
+            after = replace(log, looked=looked, horizon=horizon, more=0)
+            if log.more:
+                self._store.catalog.keep(_name(view.id), after.written())
+            log.become(after)
 
     def _spans(self, view: ContinuousView, plan: ViewPlan, log: WindowLog, now: int | None) -> list[Span]:
         due = self._due(view, plan, log, now)
@@ -388,11 +398,12 @@ class Windows:
         if progress is None or progress == log.looked:
             return [], None
         [window], [times] = plan.windows, plan.times
-        sources = sources_for(
-            self._store, plan, times, inputs_of(self._views.readers_of(view.id), _LAST_SCN), {}, _NOTHING, "duckdb"
-        )
+        # Files stay as long as they are held: a merge may end meanwhile.
+        kept = inputs_of(self._views.readers_of(view.id), _LAST_SCN)
+        sources = sources_for(self._store, plan, times, kept, {}, _NOTHING, "duckdb")
         piece = sources.piece(sessions_query(times.sql("duckdb"), window, log.looked, progress))
         [answer] = self._store.engine.run("duckdb", [piece], label=f'sessions of "{view.name}"', cancellation=stop)
+        del kept
         assert answer.table is not None
         rows = [tuple(row.values()) for row in answer.table.to_pylist()]
         ended = [row for row in rows if row[1] <= progress][log.more :]
