@@ -14,6 +14,7 @@ from typing import Any
 from midstream.errors import Closed, DatabaseInUse, OutOfResources, StorageError
 from midstream.log.files import LocalFiles
 from midstream.maintenance.engine import Progress
+from midstream.runtime.continuous.queries import Queries
 from midstream.runtime.gathering import Gatherer
 from midstream.runtime.history import HISTORY, HistoryReader
 from midstream.runtime.lateness import LATE, LateReader
@@ -30,7 +31,7 @@ from midstream.serving.execute import execute
 from midstream.serving.inserting import insert
 from midstream.serving.result import Result
 from midstream.serving.session import Session
-from midstream.serving.subscriptions import Subscription, subscribe
+from midstream.serving.subscriptions import Subscription, subscribe, wait
 from midstream.spark.engine import SparkEngine
 
 
@@ -59,8 +60,10 @@ class Database:
             self._store.streams = Streams(self._store, LocalFiles(), READERS)
             self._store.gatherer = Gatherer(self._store)
             recover(self._store)
+            self._store.queries = Queries(self._store)
             self._store.views = Views(self._store)
             self._store.streams.start(self._store.views.start)
+            self._store.queries.start()
         except BaseException:
             os.close(self._lock_file)
             raise
@@ -84,6 +87,11 @@ class Database:
         """What a view hands out from now on, or after an SCN; with `snapshot`, what it has now comes first."""
         self._check_open()
         return subscribe(self._store, name, snapshot=snapshot, after=after)
+
+    def wait(self, name: str, scn: int, timeout: float | None = None) -> None:
+        """Returns when a continuous query or a view has computed up to a commit."""
+        self._check_open()
+        wait(self._store, name, scn, timeout)
 
     def session(self) -> Session:
         """Another session, with its own transaction and settings."""
@@ -111,6 +119,7 @@ class Database:
         self._session.close()
         self._store.is_closed = True
         self._housekeeper.close()
+        self._store.queries.close()
         self._store.views.close()
         self._store.streams.close()
         self._engine.close()

@@ -43,9 +43,10 @@ class Scan:
     name: str
     relation: RowHolder | ContinuousView | Derived
     source: SourceKind
-    """`changes` is the table's change log: its columns and old_new_mark, dml_type, trans_scn; `history` is what a
-    stream has kept, `late` what came too late for windows, `stream` what comes of it; `view` is the result of a
-    continuous view, `state` the partials of one, and `static` what was computed once for it."""
+    """`changes` is the table's change log: its columns, old_new_mark, dml_type, trans_scn; `before` is what the table
+    was before some commits, `delta` what they changed, with a weight for each row; `history` is what a stream has kept,
+    `late` what came too late for windows, `stream` what comes of it; `view` is the result of a continuous view, `state`
+    the partials of one, and `static` what was computed once for it."""
     as_of: int | None
     columns: tuple[str, ...]
     """What must be read."""

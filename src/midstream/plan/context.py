@@ -18,9 +18,11 @@ from midstream.relations.view import ContinuousView, Derived
 from midstream.relations.window import PLACE, SLOT, Slots, Window
 from midstream.types import BIGINT, TEXT, Type
 
-SourceKind = Literal["table", "changes", "history", "late", "stream", "static", "state", "view"]
+SourceKind = Literal["table", "changes", "before", "delta", "history", "late", "stream", "static", "state", "view"]
 CHANGE_COLUMNS: tuple[tuple[str, Type], ...] = (("old_new_mark", TEXT), ("dml_type", TEXT), ("trans_scn", BIGINT))
 """What the change log of a table has beside the table's own columns."""
+WEIGHT = "~w"
+"""How often a row came, less how often it went."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,7 @@ class ScanKey:
         if self.source in ("history", "stream", "late"):
             return own
         extra = dict(CHANGE_COLUMNS) if self.source == "changes" else {}
+        extra |= {WEIGHT: BIGINT} if self.source == "delta" else {}
         return {**own, **extra, ROW_ID: ROW_ID_TYPE}
 
 

@@ -5,6 +5,10 @@ SELECT * FROM users u JOIN orders USING (id)      SELECT id, name, oid FROM user
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from sqlglot import exp
+
 from midstream.errors import Position
 from midstream.plan import queries
 from midstream.plan.context import BindContext
@@ -15,12 +19,20 @@ from midstream.sql import parse_query
 from midstream.sql.statements import Sql
 
 
-def freeze_stars(query: Sql, schema: Schema, context: BindContext, *, takes_streams: bool = False) -> Sql:
-    """The same query without stars; one that cannot be written out, for columns of one name, stays."""
+def freeze_stars(
+    query: Sql,
+    schema: Schema,
+    context: BindContext,
+    *,
+    takes_streams: bool = False,
+    prepared: Callable[[exp.Expression], exp.Expression] = lambda tree: tree,
+) -> Sql:
+    """The same query without stars; one that cannot be written out, for columns of one name, stays. `prepared` takes
+    away what cannot be bound."""
     text = query.text
     binding = new_binding(schema, context)
     binding.takes_streams = takes_streams
-    queries.bind_query_tree(binding, parse_query(text).tree(), Scope())
+    queries.bind_query_tree(binding, prepared(parse_query(text).tree()), Scope())
     for place, columns in sorted(binding.stars, reverse=True):
         start = _offset(text, place)
         end = text.index("*", start) + 1

@@ -15,6 +15,7 @@ from midstream.errors import (
     HistoryGone,
     InternalError,
     InvalidDefinition,
+    Position,
     SqlSyntaxError,
     UndefinedName,
     Unsupported,
@@ -42,16 +43,17 @@ from midstream.plan.scopes import Cte, Namespace, Scope, Source, SourceColumn, V
 from midstream.plan.support import not_yet, refuse_arguments
 from midstream.plan.trees import BoundTree, as_derived, rename_columns, source_columns, with_names
 from midstream.plan.windows import windowed_item
+from midstream.relations.query import ContinuousQuery, Queue, Trigger
 from midstream.relations.stream import Stream
 from midstream.relations.table import Table
 from midstream.relations.view import ContinuousView, View
 from midstream.sql.nodes import AllWindows, AsOf, Changes, MatchRecognize, PartReference, Pattern, Reading, StreamWindow
+from midstream.sql.text import quote_name as written_name
 
 CHANGE_LOG_PREFIX, LATE_PREFIX = "clog_", "late_"
 _WINDOW_FUNCTIONS = frozenset(["tumble", "hop", "session", "table"])
 _PATH_FORMATS = frozenset("parquet csv json orc avro text delta binaryfile jdbc iceberg".split())
 _READINGS: dict[type[Reading], str] = {
-    Changes: "CHANGES",
     PartReference: "a part reference",
     Pattern: "PATTERN",
     MatchRecognize: "MATCH_RECOGNIZE",
@@ -345,8 +347,12 @@ def _refuse_function(call: exp.Expression) -> None:
         return
     if name in _WINDOW_FUNCTIONS:
         raise not_yet(f"{name.upper()} over a stream", call)
-    if name in ("parts", "dequeue"):
+    if name == "parts":
         raise not_yet(f"{name}()", call)
+    if name == "dequeue":
+        raise Unsupported(
+            "dequeue() may stand only in a SELECT of its own", detail="It takes what it gives.", position=place_of(call)
+        )
     if name.startswith(
         ("read_", "parquet_", "duckdb_", "pg_", "glob", "query", "sniff_", "pragma_", "iceberg_", "delta_")
     ):
@@ -381,6 +387,8 @@ def _bind_named(binding: Binding, node: exp.Table, outer: Scope) -> Item:
     reading = node.args.get("reading")
     if isinstance(reading, StreamWindow | AllWindows):
         return _window_item(binding, name, reading, alias, node)
+    if isinstance(reading, Changes):
+        return _changes_item(binding, name, reading, alias, node, outer)
     as_of = _as_of(binding, node, outer)
     cte = outer.ctes.get(name) if node.args.get("reading") is None and not node.args.get("db") else None
     if cte is not None:
@@ -394,7 +402,20 @@ def _bind_named(binding: Binding, node: exp.Table, outer: Scope) -> Item:
         return _stream_item(binding, relation, alias, node, as_of)
     if isinstance(relation, ContinuousView):
         return _continuous_item(binding, relation, alias, node, as_of)
+    if not isinstance(relation, View):
+        raise _not_readable(relation, node)
     return _view_item(binding, relation, alias, node, as_of)
+
+
+def _not_readable(relation: ContinuousQuery | Queue | Trigger, node: exp.Table) -> WrongObject:
+    kind = {ContinuousQuery: "continuous query", Queue: "queue", Trigger: "trigger"}[type(relation)]
+    hints = {
+        "continuous query": "Read its destination, or subscribe to it.",
+        "queue": f"Read it with dequeue('{relation.name}', 'subscriber', 100).",
+    }
+    return WrongObject(
+        f'"{relation.name}" is a {kind}, which has no rows to read', hint=hints.get(kind), position=place_of(node)
+    )
 
 
 def _window_item(
@@ -472,12 +493,16 @@ def _as_of(binding: Binding, node: exp.Table, outer: Scope) -> int | None:
         return outer.as_of
     if not isinstance(reading, AsOf):
         raise not_yet(_READINGS.get(type(reading), "this reading of a relation"), node)
-    value = without_parentheses(reading.this)
-    place = place_of(reading) or place_of(node)
+    return _scn(binding, reading.this, node, place_of(reading))
+
+
+def _scn(binding: Binding, value: exp.Expression, node: exp.Table, place: Position | None = None) -> int:
+    value = without_parentheses(value)
+    place = place or place_of(node)
     if isinstance(value, exp.Parameter):
         value = binding.parameter(value)
     if not (isinstance(value, exp.Literal) and value.is_int):
-        raise SqlSyntaxError("AS OF SCN needs a whole number", hint="current_scn() tells the newest.", position=place)
+        raise SqlSyntaxError("SCN needs a whole number", hint="current_scn() tells the newest.", position=place)
     scn = int(value.name)
     if scn > binding.context.scn:
         raise HistoryGone(
@@ -543,6 +568,37 @@ def _change_log_item(
             position=place_of(node),
         )
     return _scan_item(binding, ScanKey(table, "changes", as_of), alias, node, None)
+
+
+_CHANGE_TYPE = (
+    "CASE WHEN dml_type = 'I' THEN 'insert' WHEN dml_type = 'D' THEN 'delete' "
+    "WHEN old_new_mark = 'O' THEN 'update_preimage' ELSE 'update_postimage' END"
+)
+
+
+def _changes_item(
+    binding: Binding, name: str, reading: Changes, alias: exp.Expression | None, node: exp.Table, outer: Scope
+) -> Item:
+    """t CHANGES FROM SCN a TO SCN b: its change log of these commits, in the words of Spark and Delta."""
+    table = binding.schema.relation(name)
+    if table is None:
+        raise undefined_relation(binding, name, node)
+    if not isinstance(table, Table):
+        raise WrongObject(
+            f'"{name}" has no changes to read', hint="Tables and materialized views have.", position=place_of(node)
+        )
+    first, last = (_scn(binding, reading.args[key], node) for key in ("first", "last"))
+    if first > last:
+        raise SqlSyntaxError("CHANGES goes from a commit to a later one", position=place_of(node))
+    binding.schema.relation(name, max(first - 1, 0))
+    listed = ", ".join(written_name(column) for column in table.column_names)
+    text = (
+        f"SELECT {listed}, {_CHANGE_TYPE} AS _change_type, trans_scn AS _commit_version "
+        f"FROM {written_name(CHANGE_LOG_PREFIX + name)} WHERE trans_scn BETWEEN {first} AND {last}"
+    )
+    bound = queries.bind_query_tree(binding, forget_places(binding.parse_query(text)), Scope())
+    given = alias if alias is not None else exp.TableAlias(this=quoted(name))
+    return _derived_item(binding, bound, given, node)
 
 
 def undefined_relation(binding: Binding, name: str, node: exp.Expression) -> UndefinedName:

@@ -49,14 +49,23 @@ CREATE TABLE IF NOT EXISTS readers (
 """
 
 
+_WITH_FOLDER = "('table', 'stream', 'materialized view')"
+ChangeKind = Literal["insert", "change", "delete"]
+
+
 @dataclass(frozen=True)
 class ChangeFile:
-    """A file of a table's change log: whole new rows ('insert'), or Delta's change feed ('change')."""
+    """A file of a table's change log: whole new rows ('insert'), or Delta's change feed, of nothing but deleted rows
+    ('delete') or of any ('change')."""
 
     scn: int
     path: str
-    kind: Literal["insert", "change"]
+    kind: ChangeKind
     rows: int
+
+    @property
+    def is_feed(self) -> bool:
+        return self.kind != "insert"
 
 
 @dataclass(frozen=True)
@@ -100,6 +109,9 @@ class Publication:
     dead_files: Sequence[tuple[int, str]] = ()
     maxima: Mapping[tuple[int, str, str], str] = field(default_factory=dict)
     readers: Sequence[ReaderEntry] = ()
+    kept: Mapping[str, str] = field(default_factory=dict)
+    """Texts under names, as `keep` takes them."""
+    forgotten: Sequence[str] = ()
 
 
 class Catalog:
@@ -128,18 +140,26 @@ class Catalog:
             return state
         self.check_reachable(scn)
         with self._lock, self._errors():
-            rows = self._db.execute(
-                "SELECT kind, id, name, definition FROM relations "
-                "WHERE from_scn <= ? AND (to_scn IS NULL OR to_scn > ?)",
-                (scn, scn),
-            ).fetchall()
+            rows = self._definitions_at(scn)
             versions = self._db.execute(
                 "SELECT table_id, version FROM versions v WHERE scn = "
                 "(SELECT max(scn) FROM versions w WHERE w.table_id = v.table_id AND w.scn <= ?)",
                 (scn,),
             ).fetchall()
+        if rows is None:
+            return CatalogState(scn, state.relations, dict(versions))
         relations = (decode(*row) for row in rows)
         return CatalogState(scn, {relation.name: relation for relation in relations}, dict(versions))
+
+    def _definitions_at(self, scn: int) -> list[tuple[str, int, str, str]] | None:
+        """None: they are what they are now."""
+        later = self._db.execute("SELECT 1 FROM relations WHERE from_scn > ? OR to_scn > ? LIMIT 1", (scn, scn))
+        if later.fetchone() is None:
+            return None
+        return self._db.execute(
+            "SELECT kind, id, name, definition FROM relations WHERE from_scn <= ? AND (to_scn IS NULL OR to_scn > ?)",
+            (scn, scn),
+        ).fetchall()
 
     def check_reachable(self, scn: int) -> None:
         if scn > self.state.scn:
@@ -164,6 +184,16 @@ class Catalog:
                 (table_id, after, upto),
             ).fetchall()
         return [ChangeFile(*row) for row in rows]
+
+    def commits_that_changed(self, table_ids: Sequence[int], after: int, upto: int) -> list[int]:
+        """The SCNs in (after, upto] that changed rows of some tables, oldest first."""
+        places = ", ".join("?" * len(table_ids))
+        with self._lock, self._errors():
+            rows = self._db.execute(
+                f"SELECT DISTINCT scn FROM changes WHERE table_id IN ({places}) AND scn > ? AND scn <= ? ORDER BY scn",
+                (*table_ids, after, upto),
+            ).fetchall()
+        return [row[0] for row in rows]
 
     def past_tables(self, table_id: int) -> list[tuple[int, int | None, Table]]:
         """Every definition that a table has had: (from SCN, to SCN or None, table), oldest first."""
@@ -202,7 +232,7 @@ class Catalog:
     def table_ids(self) -> set[int]:
         """Every table that exists now or that AS OF can still reach."""
         with self._lock, self._errors():
-            rows = self._db.execute("SELECT DISTINCT id FROM relations WHERE kind IN ('table', 'stream')")
+            rows = self._db.execute(f"SELECT DISTINCT id FROM relations WHERE kind IN {_WITH_FOLDER}")
             return {row[0] for row in rows}
 
     def has_commit(self, scn: int) -> bool:
@@ -225,6 +255,12 @@ class Catalog:
     def keep(self, name: str, text: str) -> None:
         with self._lock, self._errors():
             self._set_meta(f"kept {name}", text)
+
+    def keep_all(self, texts: Mapping[str, str]) -> None:
+        """Several texts, all at once."""
+        with self._lock, self._transaction():
+            for name, text in texts.items():
+                self._set_meta(f"kept {name}", text)
 
     def forget(self, name: str) -> None:
         with self._lock, self._errors():
@@ -282,6 +318,10 @@ class Catalog:
             db.execute("DELETE FROM readers WHERE stream_id = ?", (relation.id,))
         for reader in publication.readers:
             self._write_reader(reader)
+        for name, text in publication.kept.items():
+            self._set_meta(f"kept {name}", text)
+        for name in publication.forgotten:
+            db.execute("DELETE FROM meta WHERE key = ?", (f"kept {name}",))
         for (table_id, name, part), value in publication.maxima.items():
             db.execute("INSERT OR REPLACE INTO maxima VALUES (?, ?, ?, ?)", (table_id, name, part, value))
 
@@ -369,13 +409,13 @@ class Catalog:
     def _dead_before(self, horizon: int) -> list[tuple[int, str]]:
         dead = self._db.execute("SELECT table_id, path FROM dead_files WHERE scn <= ?", (horizon,)).fetchall()
         changed = self._db.execute(
-            "SELECT table_id, path FROM changes WHERE scn <= ? AND kind = 'change'", (horizon,)
+            "SELECT table_id, path FROM changes WHERE scn <= ? AND kind <> 'insert'", (horizon,)
         ).fetchall()
         return [(table_id, path) for table_id, path in dead + changed]
 
     def _tables_gone_before(self, horizon: int) -> set[int]:
         rows = self._db.execute(
-            "SELECT id FROM relations WHERE kind IN ('table', 'stream') GROUP BY id "
+            f"SELECT id FROM relations WHERE kind IN {_WITH_FOLDER} GROUP BY id "
             "HAVING max(CASE WHEN to_scn IS NULL OR to_scn > ? THEN 1 ELSE 0 END) = 0",
             (horizon,),
         ).fetchall()

@@ -6,6 +6,7 @@ import json
 from dataclasses import asdict
 from typing import Any, cast
 
+from midstream.relations.query import ContinuousQuery, MaterializedView, Output, Queue, Trigger
 from midstream.relations.schema import Relation
 from midstream.relations.stream import History, Stream
 from midstream.relations.table import (
@@ -28,12 +29,29 @@ _CONSTRAINTS: dict[str, type[TableConstraint]] = {
 }
 
 
+_KINDS: dict[type[Relation], str] = {
+    Table: "table",
+    Stream: "stream",
+    View: "view",
+    ContinuousView: "continuous view",
+    MaterializedView: "materialized view",
+    ContinuousQuery: "continuous query",
+    Queue: "queue",
+    Trigger: "trigger",
+}
+
+
 def kind_of(relation: Relation) -> str:
-    return {Table: "table", Stream: "stream", View: "view", ContinuousView: "continuous view"}[type(relation)]
+    return _KINDS[type(relation)]
 
 
 def encode(relation: Relation) -> str:
     """The definition without name and id, which have columns of their own."""
+    if isinstance(relation, Queue | Trigger):
+        return json.dumps({key: value for key, value in asdict(relation).items() if key not in ("id", "name")})
+    if isinstance(relation, ContinuousQuery):
+        plain = {key: value for key, value in asdict(relation).items() if key not in ("id", "name")}
+        return json.dumps(plain | {"columns": [[name, str(type_)] for name, type_ in relation.columns]})
     if isinstance(relation, View):
         columns = [[name, str(type_)] for name, type_ in relation.columns]
         written_view: dict[str, Any] = {"columns": columns, "query": relation.query, "reads": relation.reads}
@@ -51,6 +69,15 @@ def encode(relation: Relation) -> str:
         "columns": [_encode_column(column) for column in relation.columns],
         "constraints": [_encode_constraint(constraint) for constraint in relation.constraints],
     }
+    if isinstance(relation, MaterializedView):
+        written |= {
+            "query": relation.query,
+            "reads": relation.reads,
+            "when": relation.when,
+            "period_seconds": relation.period_seconds,
+            "refresh": relation.refresh,
+            "kernel": relation.kernel,
+        }
     if isinstance(relation, Stream):
         written |= {
             "timestamp": relation.timestamp,
@@ -66,13 +93,28 @@ def decode(kind: str, id: int, name: str, text: str) -> Relation:
         named = tuple((column, parse_type(type_)) for column, type_ in value["columns"])
         plain = (id, name, named, value["query"], tuple(value["reads"]))
         return View(*plain) if kind == "view" else ContinuousView(*plain, **value["options"])
+    if kind == "queue":
+        return Queue(id, name)
+    if kind == "trigger":
+        return Trigger(id, name, **value)
+    if kind == "continuous query":
+        return _decode_query(id, name, value)
     columns = tuple(_decode_column(column) for column in value.pop("columns"))
     constraints = tuple(_decode_constraint(constraint) for constraint in value.pop("constraints"))
     if kind == "table":
         return Table(id, name, columns, constraints)
+    if kind == "materialized view":
+        return MaterializedView(id, name, columns, constraints, **value | {"reads": tuple(value["reads"])})
     history = value.pop("history")
     checks = cast("tuple[CheckConstraint, ...]", constraints)
     return Stream(id, name, columns, checks, **value, history=History(**history) if history else None)
+
+
+def _decode_query(id: int, name: str, value: dict[str, Any]) -> ContinuousQuery:
+    given: dict[str, Any] = {key: tuple(field) if isinstance(field, list) else field for key, field in value.items()}
+    given["columns"] = tuple((column, parse_type(type_)) for column, type_ in value["columns"])
+    given["outputs"] = tuple(Output(**output) for output in value["outputs"])
+    return ContinuousQuery(id, name, **given)
 
 
 def _encode_column(column: Column) -> dict[str, Any]:

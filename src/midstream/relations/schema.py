@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol
 
+from midstream.relations.query import ContinuousQuery, MaterializedView, Queue, Trigger
 from midstream.relations.stream import Stream
 from midstream.relations.table import Table
 from midstream.relations.view import View
 
-Relation = Table | Stream | View
+Relation = Table | Stream | View | ContinuousQuery | Queue | Trigger
 RowHolder = Table | Stream
 """What rows can be inserted into."""
+Reader = View | ContinuousQuery | MaterializedView
+"""What has a query, and reads other relations by it."""
 
 
 def has_folder(relation: Relation) -> bool:

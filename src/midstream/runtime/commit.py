@@ -21,20 +21,22 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, cast
+from typing import cast
 
 import pyarrow as pa
 
 from midstream.errors import TransactionConflict
 from midstream.log.journal import Insert, Turn
 from midstream.maintenance.engine import Cancellation, FileColumn, Files, Piece, WrittenFile
-from midstream.relations.catalog import CatalogState, ChangeFile, Publication, ReaderEntry
+from midstream.relations.catalog import CatalogState, ChangeFile, ChangeKind, Publication, ReaderEntry
+from midstream.relations.query import ContinuousQuery, MaterializedView
 from midstream.relations.schema import Relation
 from midstream.relations.stream import Stream
 from midstream.relations.table import ROW_ID, ROW_ID_TYPE
 from midstream.relations.view import ContinuousView
 from midstream.runtime.constraints import check_against_others
 from midstream.runtime.constraints.increasing import encode_maximum
+from midstream.runtime.continuous.log import log_name
 from midstream.runtime.history import HISTORY
 from midstream.runtime.interrupts import uninterrupted
 from midstream.runtime.lateness import LATE, new_state
@@ -51,7 +53,7 @@ class _Written:
     """What the Delta commits of one SCN did, gathered for the catalog."""
 
     versions: dict[int, int] = field(default_factory=dict)
-    changes: list[tuple[int, tuple[str, Literal["insert", "change"], int]]] = field(default_factory=list)
+    changes: list[tuple[int, tuple[str, ChangeKind, int]]] = field(default_factory=list)
     """Change files by table: path, kind and rows."""
     dead_files: list[tuple[int, str]] = field(default_factory=list)
 
@@ -61,6 +63,7 @@ def commit(transaction: Transaction, settings: Mapping[str, object], cancellatio
     changes = [c for c in transaction.changes.values() if c and c.table.id not in transaction.dropped]
     inserts = [rows for rows in transaction.streamed.values() if rows.stream.id not in transaction.dropped]
     if not (changes or inserts or transaction.defined or transaction.dropped):
+        transaction.store.catalog.keep_all(transaction.kept)
         return transaction.base.scn
     streams = transaction.store.streams
     limit, patience = cast(int, settings["max_backlog"]), cast(float, settings["insert_timeout"])
@@ -76,6 +79,8 @@ def commit(transaction: Transaction, settings: Mapping[str, object], cancellatio
     for relation in transaction.dropped.values():
         if isinstance(relation, ContinuousView):
             transaction.store.views.drop(relation.id)
+        elif isinstance(relation, ContinuousQuery | MaterializedView):
+            transaction.store.queries.drop(relation.id)
     for relation in transaction.dropped.values():
         if isinstance(relation, Stream):
             streams.dropped(relation)
@@ -163,6 +168,7 @@ def _tell(transaction: Transaction, histories: Sequence[ReaderEntry], turn: Turn
     store.catalog.catch_up(turn.scn)
     turn.commit()
     transaction.is_committed = True
+    store.queries.wake()
     for relation in transaction.defined.values():
         if isinstance(relation, Stream):
             own = [reader for reader in histories if reader.stream_id == relation.id]
@@ -203,6 +209,11 @@ def _publication(
         dead_files=written.dead_files,
         maxima={key: encode_maximum(largest) for key, (_, largest) in transaction.maxima.items()},
         readers=readers,
+        kept={
+            **transaction.kept,
+            **transaction.store.queries.begun(transaction.defined.values(), transaction.base, scn),
+        },
+        forgotten=[log_name(id) for id in transaction.dropped],
     )
 
 
@@ -239,7 +250,7 @@ def _check_same_rows(transaction: Transaction, change: TableChanges, latest: Cat
     """First committer wins: a row that someone else changed since our picture may not be changed by us."""
     store, table = transaction.store, change.table
     later = store.catalog.changes(table.id, transaction.base.scn, latest.scn)
-    theirs = [file.path for file in later if file.kind == "change"]
+    theirs = [file.path for file in later if file.is_feed]
     if not theirs:
         return
     folder = store.folder(table.id).path
@@ -280,14 +291,15 @@ def _write_table(store: Store, change: TableChanges, written: _Written) -> None:
         _record(written, table_id, folder.append_files(files))
     if change.updated or change.deleted:
         columns = [column.name for column in change.table.columns]
-        _record(written, table_id, folder.merge(merge_source(change), ROW_ID, columns), is_merge=True)
+        kind: ChangeKind = "change" if change.updated else "delete"
+        _record(written, table_id, folder.merge(merge_source(change), ROW_ID, columns), kind)
 
 
-def _record(written: _Written, table_id: int, commit: Commit, is_merge: bool = False) -> None:
+def _record(written: _Written, table_id: int, commit: Commit, kind: ChangeKind = "insert") -> None:
     written.versions[table_id] = commit.version
     written.dead_files += [(table_id, path) for path in commit.removed]
-    if is_merge:
-        written.changes += [(table_id, (path, "change", 0)) for path in commit.changes]
+    if kind != "insert":
+        written.changes += [(table_id, (path, kind, 0)) for path in commit.changes]
     else:
         written.changes += [(table_id, (file.path, "insert", file.rows)) for file in commit.added]
 

@@ -6,8 +6,8 @@ types, conditions and defaults bind. What others read is not dropped under them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from midstream.errors import (
     DependentObjects,
@@ -22,9 +22,10 @@ from midstream.errors import (
 )
 from midstream.plan import BindContext, Output, bind_condition, bind_default, bind_query, freeze_stars
 from midstream.plan.cut import ViewPlan, cut_view
-from midstream.relations.catalog import Catalog, CatalogState
+from midstream.relations.catalog import CatalogState
 from midstream.relations.definition import kind_of
-from midstream.relations.schema import Relation, RowHolder
+from midstream.relations.query import ContinuousQuery, MaterializedView, Trigger
+from midstream.relations.schema import Reader, Relation, RowHolder
 from midstream.relations.stream import Stream
 from midstream.relations.table import (
     ROW_ID,
@@ -37,13 +38,16 @@ from midstream.relations.table import (
     TableConstraint,
 )
 from midstream.relations.view import ContinuousView, View
+from midstream.runtime.continuous.delivering import dead_letters
 from midstream.runtime.lateness import late_reader
 from midstream.runtime.rows import STREAM_MARKS
 from midstream.runtime.store import Store
+from midstream.runtime.stored_schema import StateSchema
 from midstream.runtime.transaction import Transaction
 from midstream.runtime.views import how_to_cut
 from midstream.runtime.writing import Writer
 from midstream.sql import parse_query
+from midstream.sql.change_items import row_query
 from midstream.sql.durations import microseconds_of
 from midstream.sql.mentions import columns_named, relations_named
 from midstream.sql.statements import (
@@ -64,22 +68,8 @@ from midstream.types import Type
 
 RESERVED_COLUMNS = frozenset([ROW_ID, "_action", "_change_type", "_commit_version", "_commit_timestamp"])
 RESERVED_COLUMNS |= {name for name, _ in STREAM_MARKS}
+READERS = (View, ContinuousQuery, MaterializedView)
 RESERVED_PREFIXES = ("clog_", "late_", "dead_")
-
-
-@dataclass(frozen=True)
-class StateSchema:
-    """The catalog as binding sees it from one picture."""
-
-    catalog: Catalog
-    state: CatalogState
-
-    def relation(self, name: str, as_of: int | None = None) -> Relation | None:
-        state = self.state if as_of is None else self.catalog.state_at(as_of)
-        return state.relations.get(name)
-
-    def names(self) -> Iterable[str]:
-        return self.state.relations
 
 
 # --- tables ----------------------------------------------------------------------------------------
@@ -428,11 +418,11 @@ def _base(name: str) -> str:
 # --- who reads whom --------------------------------------------------------------------------------
 
 
-def readers_of(state: CatalogState, name: str) -> list[View]:
-    """The views that read a relation, directly or through others."""
-    found: list[View] = []
+def readers_of(state: CatalogState, name: str) -> list[Reader]:
+    """The views and continuous queries that read a relation, directly or through others."""
+    found: list[Reader] = []
     for relation in state.relations.values():
-        if isinstance(relation, View) and name in relation.reads and relation not in found:
+        if isinstance(relation, READERS) and name in relation.reads and relation not in found:
             found.append(relation)
             found += [view for view in readers_of(state, relation.name) if view not in found]
     return found
@@ -443,14 +433,16 @@ def replace_relation(state: CatalogState, old: Relation, new: Relation) -> Catal
     return replace(state, relations={**relations, new.name: new})
 
 
-def broken_readers(store: Store, name: str, state: CatalogState, context: BindContext) -> list[View]:
-    """The views over a relation that would no longer give what they give now."""
+def broken_readers(store: Store, name: str, state: CatalogState, context: BindContext) -> list[Reader]:
+    """The views and continuous queries over a relation that would no longer give what they give now."""
     return [view for view in readers_of(state, name) if not _still_binds(store, view, state, context)]
 
 
-def _still_binds(store: Store, view: View, state: CatalogState, context: BindContext) -> bool:
+def _still_binds(store: Store, view: Reader, state: CatalogState, context: BindContext) -> bool:
     schema = StateSchema(store.catalog, state)
     try:
+        if isinstance(view, ContinuousQuery):
+            return _types(bind_query(row_query(parse_query(view.query)), schema, context).outputs) == _types_of(view)
         if isinstance(view, ContinuousView):
             plan = cut_view(parse_query(view.query), schema, context, **how_to_cut(view.kernel, view.maintenance))
             return _types(plan.outputs) == _types_of(view) and store.views.keeps(view, plan)
@@ -463,14 +455,21 @@ def _types(outputs: Sequence[Output]) -> list[Type]:
     return [output.type for output in outputs]
 
 
-def _types_of(view: View) -> list[Type]:
+def _types_of(view: Reader) -> list[Type]:
+    if isinstance(view, MaterializedView):
+        return [column.type for column in view.columns]
     return [type_ for _, type_ in view.columns]
 
 
 def check_readers(store: Store, name: str, state: CatalogState, context: BindContext) -> None:
     broken = broken_readers(store, name, state, context)
     if broken:
-        raise_dependent(name, [f'view "{view.name}"' for view in broken], "Drop them first.")
+        raise_dependent(name, [described(view) for view in broken], "Drop them first.")
+
+
+def described(relation: Relation) -> str:
+    kind = "view" if isinstance(relation, View | MaterializedView) else kind_of(relation)
+    return f'{kind} "{relation.name}"'
 
 
 def raise_dependent(
@@ -504,7 +503,7 @@ def _find(state: CatalogState, statement: Drop, name: str) -> Relation | None:
         if statement.if_exists:
             return None
         raise UndefinedName(f'{statement.kind} "{name}" does not exist')
-    kind = "view" if isinstance(relation, View) else kind_of(relation)
+    kind = "view" if isinstance(relation, View | MaterializedView) else kind_of(relation)
     if kind != statement.kind:
         raise WrongObject(f'"{name}" is not a {statement.kind}', hint=f"Use DROP {kind.upper()} to remove a {kind}.")
     return relation
@@ -525,15 +524,34 @@ def _doom(
         for table in state.relations.values()
         if isinstance(table, Table) and table.id != relation.id and _refers(table, relation.name)
     ]
-    dependents = [f'view "{view.name}"' for view in readers if view.name not in statement.names]
+    needed = [other for other in _needing(state, relation) if other not in readers]
+    dependents = [described(other) for other in (*readers, *needed) if other.name not in statement.names]
     dependents += [f'table "{table.name}" (foreign key)' for table in referring if table.name not in statement.names]
     if dependents and not statement.cascade:
         raise_dependent(relation.name, dependents)
-    doomed |= {view.id: view for view in readers}
+    doomed |= {other.id: other for other in (*readers, *needed)}
+    for other in (*readers, *needed):
+        doomed |= {trigger.id: trigger for trigger in _needing(state, other)}
+    doomed |= {table.id: table for gone in list(doomed.values()) for table in _dead_letters_of(state, gone)}
     for table in referring:
         table = altered.get(table.id, table)
         kept = tuple(c for c in table.constraints if not (isinstance(c, ForeignKey) and c.table == relation.name))
         altered[table.id] = replace(table, constraints=kept)
+
+
+def _needing(state: CatalogState, relation: Relation) -> list[Relation]:
+    """The triggers of a continuous query, and the queries whose destination a relation is."""
+    return [
+        other
+        for other in state.relations.values()
+        if (isinstance(other, Trigger) and other.on == relation.name)
+        or (isinstance(other, ContinuousQuery) and other.destination == relation.name)
+    ]
+
+
+def _dead_letters_of(state: CatalogState, relation: Relation) -> list[Table]:
+    found = state.relations.get(dead_letters(relation.name)) if isinstance(relation, Trigger) else None
+    return [found] if isinstance(found, Table) else []
 
 
 def _refers(table: Table, name: str) -> bool:

@@ -9,16 +9,19 @@ feed, with the commit's SCN beside them:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Protocol, cast
 
+import pyarrow as pa
+
 from midstream.errors import InternalError, TransactionConflict, UndefinedName
 from midstream.kernels import Kernel, quote_name
 from midstream.log.batches import SCN
-from midstream.maintenance.engine import FileColumn, Files, Input, Piece, WriteParquet
+from midstream.maintenance.engine import FileColumn, Files, Input, Piece, Rows, WriteParquet
 from midstream.plan import BoundQuery, Scan
+from midstream.plan.context import WEIGHT
 from midstream.relations.catalog import CatalogState, ChangeFile
 from midstream.relations.schema import RowHolder
 from midstream.relations.stream import Stream
@@ -57,6 +60,42 @@ class Picture(Protocol):
     def state(self) -> CatalogState: ...
 
     def pending(self, table_id: int) -> Pending | None: ...
+
+
+@dataclass(frozen=True)
+class Between:
+    """What the change of a query sees: tables after some commits, and before them."""
+
+    state: CatalogState
+    before: CatalogState
+    ranges: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+    """For a materialized view: the SCNs of its own commits that lie between."""
+
+    def range_of(self, table: Table) -> tuple[int, int]:
+        return self.ranges.get(table.id, (self.before.scn, self.state.scn))
+
+    def pending(self, table_id: int) -> Pending | None:
+        return None
+
+
+@dataclass(frozen=True)
+class Beside:
+    """A picture, and rows in memory that stand for tables."""
+
+    picture: Picture
+    rows: Mapping[int, pa.Table]
+
+    @property
+    def state(self) -> CatalogState:
+        return self.picture.state
+
+    def pending(self, table_id: int) -> Pending | None:
+        return self.picture.pending(table_id)
+
+
+def _between(picture: Picture) -> Between:
+    assert isinstance(picture, Between), "only the change of a query asks what was before"
+    return picture
 
 
 @dataclass
@@ -107,6 +146,11 @@ def sources_of(store: Store, picture: Picture, bound: BoundQuery, kernel: Kernel
 
 def add_scan(store: Store, picture: Picture, scan: Scan, sources: Sources) -> None:
     relation = scan.relation
+    if isinstance(picture, Beside) and not isinstance(relation, Derived):
+        if relation.id in picture.rows:
+            sources.inputs[scan.name] = Rows(picture.rows[relation.id].select(list(scan.columns)))
+            return
+        picture = picture.picture
     if isinstance(relation, ContinuousView):
         result = _result_of(store, picture, relation)
         _add_result(store, relation, result.every if scan.all_windows and result.every else result, scan, sources)
@@ -116,6 +160,10 @@ def add_scan(store: Store, picture: Picture, scan: Scan, sources: Sources) -> No
         _add_late(store, picture.state, relation, scan, sources)
     elif isinstance(relation, Stream):
         _add_history(store, picture.state, relation, scan, sources)
+    elif scan.source == "before":
+        sources.inputs[scan.name] = _files_before(store, _between(picture).before, relation, scan.columns)
+    elif scan.source == "delta":
+        _add_changes_between(store, relation, scan, sources, *_between(picture).range_of(relation))
     elif scan.source == "changes":
         _add_changes(store, picture.state, relation, scan, sources)
     elif scan.as_of is not None:
@@ -249,6 +297,17 @@ def table_files(
     )
 
 
+def _files_before(store: Store, before: CatalogState, table: Table, columns: Sequence[str]) -> Files:
+    """A table as it was; a column is found by its id, since it may have had another name."""
+    stored = next(relation for relation in before.relations.values() if relation.id == table.id)
+    assert isinstance(stored, Table)
+    names = {column.id: column.name for column in stored.columns}
+    wanted = {name: column.id for name in columns if (column := table.column(name)) is not None}
+    files = table_files(store, before, table, columns)
+    found = (replace(c, stored_as=names.get(wanted[c.name])) if c.name in wanted else c for c in files.columns)
+    return replace(files, columns=tuple(found))
+
+
 def type_of_column(table: RowHolder, name: str) -> Type:
     if name in (ROW_ID, SCN):
         return BIGINT
@@ -263,7 +322,11 @@ def type_of_column(table: RowHolder, name: str) -> Type:
 def _add_changes(store: Store, state: CatalogState, table: Table, scan: Scan, sources: Sources) -> None:
     """`clog_<table>`: the table's columns, whose image it is, what happened, and under which SCN."""
     upto = scan.as_of if scan.as_of is not None else state.scn
-    changes = store.catalog.changes(table.id, store.catalog.history_from(), upto)
+    _add_changes_between(store, table, scan, sources, store.catalog.history_from(), upto)
+
+
+def _add_changes_between(store: Store, table: Table, scan: Scan, sources: Sources, after: int, upto: int) -> None:
+    changes = store.catalog.changes(table.id, after, upto)
     eras = store.catalog.past_tables(table.id)
     texts = [_no_changes(sources, scan)]
     for number, (kind, stored, files) in enumerate(_by_kind_and_era(changes, eras)):
@@ -299,7 +362,7 @@ def _change_files(
     ]
     if ROW_ID in columns:
         found.append(FileColumn(ROW_ID, ROW_ID_TYPE))
-    if kind == "change":
+    if kind != "insert":
         found.append(FileColumn(CHANGE_TYPE, TEXT))
     return Files(
         tuple(str(folder.path / file.path) for file in files),
@@ -309,9 +372,18 @@ def _change_files(
     )
 
 
+def change_files(table: Table, paths: Sequence[str], *, is_feed: bool = False) -> Files:
+    """Files of a table whose columns have the names that it has now, or of its change feed."""
+    columns = [FileColumn(ROW_ID, ROW_ID_TYPE), *(FileColumn(c.name, c.type) for c in table.columns)]
+    if is_feed:
+        columns.append(FileColumn(CHANGE_TYPE, TEXT))
+    return Files(tuple(paths), tuple(columns))
+
+
 _MARKS = {
-    "insert": {"old_new_mark": "'N'", "dml_type": "'I'"},
-    "change": {
+    "insert": {"old_new_mark": "'N'", "dml_type": "'I'", WEIGHT: "CAST(1 AS BIGINT)"},
+    "feed": {
+        WEIGHT: "CAST(CASE WHEN {type} IN ('delete', 'update_preimage') THEN -1 ELSE 1 END AS BIGINT)",
         "old_new_mark": "CASE WHEN {type} IN ('delete', 'update_preimage') THEN 'O' ELSE 'N' END",
         "dml_type": "CASE {type} WHEN 'insert' THEN 'I' WHEN 'delete' THEN 'D' ELSE 'U' END",
     },
@@ -320,7 +392,11 @@ _MARKS = {
 
 def _select_changes(sources: Sources, name: str, kind: str, columns: Sequence[str]) -> str:
     def text(column: str) -> str:
-        mark = _MARKS[kind].get(column, sources.quote(column)).format(type=sources.quote(CHANGE_TYPE))
+        mark = (
+            _MARKS["insert" if kind == "insert" else "feed"]
+            .get(column, sources.quote(column))
+            .format(type=sources.quote(CHANGE_TYPE))
+        )
         return f"{mark} AS {sources.quote(column)}"
 
     return f"SELECT {', '.join(text(column) for column in columns)} FROM {sources.quote(name)}"
@@ -328,7 +404,7 @@ def _select_changes(sources: Sources, name: str, kind: str, columns: Sequence[st
 
 def _no_changes(sources: Sources, scan: Scan) -> str:
     """An empty relation of the right shape, so that a table with no change has a change log."""
-    types = {"old_new_mark": TEXT, "dml_type": TEXT, "trans_scn": BIGINT}
+    types = {"old_new_mark": TEXT, "dml_type": TEXT, "trans_scn": BIGINT, WEIGHT: BIGINT}
     table = cast(Table, scan.relation)
     columns = tuple(FileColumn(name, types.get(name) or type_of_column(table, name)) for name in scan.columns)
     sources.inputs[f"{scan.name}_none"] = Files((), columns)

@@ -45,6 +45,12 @@ def read_bytes(value: object) -> int:
     return int(match[1]) * _BYTES[match[2] or ""]
 
 
+def read_count(value: object) -> int:
+    if not str(value).strip().isdigit():
+        raise ValueError("a whole number")
+    return int(str(value))
+
+
 def _one_of(*words: str) -> Callable[[object], object]:
     def read(value: object) -> object:
         if str(value).lower() not in words:
@@ -69,6 +75,13 @@ SETTINGS = {
             0.0,
             read_duration,
             "windows of a stream's own time close when nothing has come so long; 0: never",
+            True,
+        ),
+        Setting(
+            "max_queue",
+            10_000_000,
+            read_count,
+            "the most changes that wait for the slowest subscriber of a queue",
             True,
         ),
         Setting("retain_history", 7 * 86400.0, read_duration, "how long AS OF and the change logs reach back", True),

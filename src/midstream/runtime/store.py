@@ -7,6 +7,7 @@
       log/            what streams have acknowledged and some reader still has to absorb
       streams/9/      files of one stream on their way to its readers
       views/…/        what a continuous view keeps of a stream
+      queries/8/      what a continuous query has handed out
       staging/        rows on their way; empty when nothing runs
 
 `pinned(state)` protects the files of a picture from being deleted while someone reads them.
@@ -31,6 +32,7 @@ from midstream.runtime.rows import physical_schema, stored_columns
 from midstream.storage.delta import DeltaFolder
 
 if TYPE_CHECKING:
+    from midstream.runtime.continuous.queries import Queries
     from midstream.runtime.gathering import Gatherer
     from midstream.runtime.streams import Streams
     from midstream.runtime.views import Views
@@ -55,6 +57,7 @@ class Store:
         self.is_closed = False
         self.streams: Streams
         self.views: Views
+        self.queries: Queries
         self.gatherer: Gatherer
         """Streams at work, and their small inserts; set by whoever wires the database."""
         self.bound_queries: dict[str, tuple[object, object]] = {}

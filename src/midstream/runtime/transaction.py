@@ -116,6 +116,8 @@ class Transaction:
         """For INCREASING: (table, constraint, part) -> the first and the largest value that it brought."""
         self.streamed: dict[int, StreamRows] = {}
         """What goes into streams when it commits, by stream."""
+        self.kept: dict[str, str] = {}
+        """Texts that the catalog keeps under names from this commit on."""
         self.is_committed = False
         self._staging: Path | None = None
         store.pin(self.base)

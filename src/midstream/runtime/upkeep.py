@@ -16,7 +16,7 @@ from midstream.errors import Error
 from midstream.relations.catalog import CatalogState
 from midstream.relations.schema import RowHolder, has_folder
 from midstream.relations.stream import Stream
-from midstream.relations.view import View
+from midstream.relations.table import Table
 from midstream.runtime.history import forget_parts
 from midstream.runtime.store import Store
 
@@ -54,9 +54,7 @@ def upkeep(store: Store, retain_seconds: float, few_files: int = FEW_FILES) -> R
 
 
 def _tables(state: CatalogState) -> list[RowHolder]:
-    return [
-        relation for relation in state.relations.values() if not isinstance(relation, View) and has_folder(relation)
-    ]
+    return [r for r in state.relations.values() if isinstance(r, Table | Stream) and has_folder(r)]
 
 
 def _compact(store: Store, table: RowHolder, few_files: int) -> bool:
@@ -112,6 +110,10 @@ def forget(store: Store, retain_seconds: float) -> int:
         oldest_pin = store.oldest_pin()
         if oldest_pin is not None:
             horizon = min(horizon, oldest_pin - 1)
+        position = store.queries.oldest_position()
+        if position is not None:
+            # What a query has not yet computed, it computes from what was there then.
+            horizon = min(horizon, position)
         if horizon <= store.catalog.history_from() - 1 or horizon <= 0:
             return 0
         files, tables = store.catalog.forget_before(horizon)

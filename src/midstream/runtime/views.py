@@ -112,7 +112,7 @@ class Views:
 
     def plan(self, view: ContinuousView, state: CatalogState | None = None) -> ViewPlan:
         """The view's query, cut; made again when definitions have changed."""
-        from midstream.runtime.definitions import StateSchema
+        from midstream.runtime.stored_schema import StateSchema
 
         state = state or self._store.catalog.state
         with self._lock:

@@ -135,6 +135,17 @@ class Writer:
         columns = (*ID_COLUMNS, (ACTION, TEXT), *stored_columns(table)[1:])
         everything = self._images(table, bound, columns)
         self._check_once(everything)
+        self._take_actions(table, everything)
+        return everything.rows
+
+    def take_actions(self, table: Table, rows: RowSet, refused: str) -> bool:
+        """Rows that say what is done with them; False: one of them says that it cannot be done, and nothing is."""
+        if self._part(rows, stored_columns(table), refused):
+            return False
+        self._take_actions(table, rows)
+        return True
+
+    def _take_actions(self, table: Table, everything: RowSet) -> None:
         updated = self._part(everything, stored_columns(table), "U")
         deleted = self._part(everything, ID_COLUMNS, "D")
         inserted = self._numbered_inserts(table, self._part(everything, stored_columns(table), "I"))
@@ -142,7 +153,6 @@ class Writer:
         for rows in (inserted, updated):
             self._check_images(table, rows)
         self._take(change)
-        return everything.rows
 
     def _images(
         self, table: Table, bound: BoundQuery, columns: tuple[tuple[str, Type], ...], checks: bool = False

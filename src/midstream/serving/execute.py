@@ -16,20 +16,25 @@ from midstream.errors import (
 )
 from midstream.maintenance.engine import Cancellation
 from midstream.plan import BindContext, BoundQuery, bind_delete, bind_insert, bind_merge, bind_query, bind_update
+from midstream.relations.definition import kind_of
+from midstream.relations.query import ContinuousQuery, MaterializedView, Queue, Trigger
 from midstream.relations.schema import RowHolder
 from midstream.relations.stream import Stream
 from midstream.relations.table import Column, Table
 from midstream.relations.view import ContinuousView, View
 from midstream.runtime import copying, definitions, query
 from midstream.runtime.alterations import alter_table
-from midstream.runtime.definitions import StateSchema, relations_read
+from midstream.runtime.continuous.defining import create_materialized_view
+from midstream.runtime.definitions import relations_read
 from midstream.runtime.new_streams import create_stream
-from midstream.runtime.reading import Picture
+from midstream.runtime.reading import Beside, Picture
 from midstream.runtime.results import Moment
 from midstream.runtime.settings import SETTINGS, read_setting
-from midstream.runtime.transaction import Transaction
+from midstream.runtime.stored_schema import StateSchema
+from midstream.runtime.transaction import Glimpse, Transaction
 from midstream.runtime.writing import Writer
-from midstream.serving import showing
+from midstream.serving import continuous, showing
+from midstream.serving.dequeuing import dequeued
 from midstream.serving.result import Result
 from midstream.serving.session import ATTEMPTS, Session
 from midstream.serving.values import listed_columns, without_query
@@ -40,7 +45,6 @@ from midstream.sql.statements import (
     AlterTable,
     Copy,
     CreateContinuousQuery,
-    CreatePartView,
     CreateQueue,
     CreateStream,
     CreateTable,
@@ -76,25 +80,18 @@ def execute(session: Session, statement: Statement, context: BindContext) -> Res
             return copy_to(session, statement, context)
         case CreateTable() | CreateTableAs() | CreateStream() | CreateView() | Drop():
             return define(session, statement, context)
+        case CreateContinuousQuery() | CreateQueue() | CreateTrigger() | AlterContinuousQuery() | RefreshView():
+            return continuous.execute(session, statement, context)
         case AlterTable():
             return alter(session, statement, context)
         case Explain() | Show() | Describe():
             return showing.show(session, statement, context)
+        case Subscribe():
+            return continuous.subscribed(session, statement)
         case Set(name=name, value=value):
             return set_setting(session, name, value)
         case _:
             raise not_yet(statement)
-
-
-_LATER = {
-    CreatePartView: "CREATE VIEW … INITIALIZE … UPDATE",
-    CreateContinuousQuery: "CREATE CONTINUOUS QUERY",
-    AlterContinuousQuery: "ALTER CONTINUOUS QUERY",
-    CreateTrigger: "CREATE TRIGGER",
-    CreateQueue: "CREATE QUEUE",
-    Subscribe: "SUBSCRIBE",
-    RefreshView: "REFRESH MATERIALIZED VIEW",
-}
 
 
 def not_yet(statement: Statement) -> Unsupported:
@@ -107,7 +104,7 @@ def not_yet(statement: Statement) -> Unsupported:
         case Drop(kind=kind):
             what = f"DROP {kind.upper()}"
         case _:
-            what = _LATER[type(statement)]
+            what = "CREATE VIEW … INITIALIZE … UPDATE"
     return Unsupported(
         f"{what} is not available yet",
         detail="The statement is understood, but this version of Midstream cannot run it.",
@@ -120,6 +117,9 @@ def not_yet(statement: Statement) -> Unsupported:
 
 
 def select(session: Session, statement: Select, context: BindContext) -> Result:
+    recomputed = continuous.recomputed(session, statement, context)
+    if recomputed is not None:
+        return recomputed
     for _ in range(ATTEMPTS - 1):
         try:
             return _select(session, statement, context)
@@ -131,10 +131,19 @@ def select(session: Session, statement: Select, context: BindContext) -> Result:
 
 
 def _select(session: Session, statement: Select, context: BindContext) -> Result:
-    with session.reading() as transaction, session.cancellable() as cancellation:
+    with (
+        session.reading() as transaction,
+        session.cancellable() as cancellation,
+        dequeued(session, statement, transaction, context) as taken,
+    ):
         store = session.store
-        bound = _bound(session, statement, transaction, context)
+        if taken is None:
+            bound = _bound(session, statement, transaction, context)
+        else:
+            bound = bind_query(taken.query, taken.schema(session, transaction.state), context)
         picture = _seen(session, transaction, bound, cancellation)
+        if taken is not None:
+            picture = Beside(picture, taken.rows)
         table = query.run_query(store, picture, bound, session.settings, cancellation)
     return Result(
         status=f"SELECT {table.num_rows}",
@@ -165,7 +174,7 @@ def _seen(session: Session, transaction: Transaction, bound: BoundQuery, cancell
     transaction its tables stay as they were when that began, since streams take no part in it."""
     views = [scan.relation for scan in bound.scans if isinstance(scan.relation, ContinuousView)]
     if not views:
-        return transaction
+        return _with_stored(session, transaction, bound, cancellation)
     new = next((view for view in views if view.id in transaction.defined), None)
     if new is not None:
         raise Unsupported(
@@ -174,6 +183,22 @@ def _seen(session: Session, transaction: Transaction, bound: BoundQuery, cancell
         )
     moment = session.store.views.moment(views, session.settings, cancellation)
     return Moment(transaction.state, moment.results, transaction.changes) if session.in_transaction else moment
+
+
+def _with_stored(session: Session, transaction: Transaction, bound: BoundQuery, cancellation: Cancellation) -> Picture:
+    """Materialized views that are kept on commit have the answers of the SCN at which everything is read."""
+    stored = [
+        scan.relation
+        for scan in bound.scans
+        if isinstance(scan.relation, MaterializedView) and scan.source == "table" and scan.as_of is None
+    ]
+    if not any(view.when == "on commit" and view.id not in transaction.defined for view in stored):
+        return transaction
+    materialized = session.store.queries.materialized
+    state = materialized.bring([view for view in stored if view.id not in transaction.defined], cancellation)
+    if session.in_transaction:
+        state = materialized.picture(transaction.state)
+    return Glimpse(state, dict(transaction.changes))
 
 
 # --- writing ---------------------------------------------------------------------------------------
@@ -199,8 +224,16 @@ def target_of(picture: Transaction, name: str, verb: str, statement: Statement |
         raise UndefinedName(
             f'relation "{name}" does not exist', hint=showing.did_you_mean(name, picture.state), position=place
         )
+    if isinstance(relation, MaterializedView):
+        raise WrongObject(
+            f'cannot {verb} materialized view "{name}"',
+            detail="Its rows are the answer of its query, which the database keeps up to date.",
+            position=place,
+        )
     if isinstance(relation, View):
         raise WrongObject(f'cannot {verb} view "{name}"', detail="A view has no rows of its own.", position=place)
+    if isinstance(relation, ContinuousQuery | Queue | Trigger):
+        raise WrongObject(f'cannot {verb} {kind_of(relation)} "{name}"', detail="It has no rows.", position=place)
     return relation
 
 
@@ -347,30 +380,32 @@ def define(
             case CreateStream():
                 create_stream(writer, statement)
                 return "CREATE STREAM"
+            case CreateView(kind="materialized") if (
+                definitions.reads_stream(statement, writer.transaction.state) is None
+            ):
+                session.forbid_in_transaction("CREATE MATERIALIZED VIEW")
+                notices.extend(create_materialized_view(writer, statement))
+                return "CREATE MATERIALIZED VIEW"
             case CreateView():
                 _check_kind(statement, writer)
                 notices.extend(definitions.create_view(writer, statement))
                 return "CREATE VIEW"
-            case Drop(kind="table" | "view" | "stream" as kind):
+            case Drop(kind=kind):
                 definitions.drop(writer.transaction, statement)
                 return f"DROP {kind.upper()}"
-            case _:
-                raise not_yet(statement)
 
     status, scn = session.writing(work, context)
     return Result(status=status, scn=scn, notices=notices)
 
 
 def _check_kind(statement: CreateView, writer: Writer) -> None:
-    """A view over a stream is continuous, whatever it is called; over tables alone, only the plain kind is there."""
-    if statement.kind != "plain" and definitions.reads_stream(statement, writer.transaction.state) is None:
-        if statement.kind == "continuous":
-            raise InvalidQuery(
-                f'view "{statement.name}" reads no stream, and only then is a view continuous',
-                hint="CREATE VIEW makes an ordinary one.",
-                sqlstate="42P16",
-            )
-        raise not_yet(statement)
+    """A view over a stream is continuous, whatever it is called."""
+    if statement.kind == "continuous" and definitions.reads_stream(statement, writer.transaction.state) is None:
+        raise InvalidQuery(
+            f'view "{statement.name}" reads no stream, and only then is a view continuous',
+            hint="CREATE VIEW makes an ordinary one, CREATE MATERIALIZED VIEW one that is kept.",
+            sqlstate="42P16",
+        )
 
 
 def alter(session: Session, statement: AlterTable, context: BindContext) -> Result:

@@ -11,15 +11,18 @@ from midstream.errors import TransactionConflict, UndefinedName, Unsupported, Wr
 from midstream.plan import BindContext, BoundQuery, bind_delete, bind_insert, bind_merge, bind_query, bind_update
 from midstream.plan.explain import explain_query
 from midstream.relations.catalog import CatalogState
+from midstream.relations.query import ContinuousQuery, MaterializedView, Queue, Trigger
 from midstream.relations.schema import RowHolder
 from midstream.relations.stream import Stream
 from midstream.relations.table import CheckConstraint, ForeignKey, Key, Table, TableConstraint
 from midstream.relations.view import ContinuousView, View
 from midstream.runtime import query
-from midstream.runtime.definitions import StateSchema, reads_stream, relations_read
+from midstream.runtime.definitions import reads_stream, relations_read
 from midstream.runtime.lateness import late_reader
 from midstream.runtime.results import Result as ViewResult
 from midstream.runtime.settings import SETTINGS, read_setting
+from midstream.runtime.stored_schema import StateSchema
+from midstream.serving import query_plans
 from midstream.serving.result import Result, Row
 from midstream.serving.session import Session
 from midstream.serving.values import without_query
@@ -27,6 +30,7 @@ from midstream.serving.view_plans import explain_new, explain_view, facts_of, fr
 from midstream.sql import parse_query
 from midstream.sql.mentions import place_of_name
 from midstream.sql.statements import (
+    CreateContinuousQuery,
     CreateTableAs,
     CreateView,
     Delete,
@@ -73,7 +77,8 @@ def show_list(session: Session, what: str) -> Result:
             case "streams":
                 return _streams(session, state)
             case "continuous queries":
-                return Result.of_rows([("name", TEXT)], [], status="SHOW", scn=state.scn)
+                rows = query_plans.rows_of(session, state)
+                return Result.of_rows(query_plans.COLUMNS, rows, status="SHOW", scn=state.scn)
             case "status":
                 return _status(session, state)
             case _:
@@ -83,7 +88,8 @@ def show_list(session: Session, what: str) -> Result:
 def _tables(session: Session, state: CatalogState) -> Result:
     columns = [("name", TEXT), ("columns", BIGINT), ("rows", BIGINT), ("files", BIGINT), ("bytes", BIGINT)]
     rows: list[Row] = []
-    for table in sorted((r for r in state.relations.values() if isinstance(r, Table)), key=lambda t: t.name):
+    plain = [r for r in state.relations.values() if isinstance(r, Table) and not isinstance(r, MaterializedView)]
+    for table in sorted(plain, key=lambda t: t.name):
         files = session.store.folder(table.id).files(state.versions[table.id])
         sizes = (sum(file.rows for file in files), len(files), sum(file.bytes for file in files))
         rows.append((table.name, len(table.columns), *sizes))
@@ -109,13 +115,17 @@ def _streams(session: Session, state: CatalogState) -> Result:
 
 
 def _views(session: Session, state: CatalogState) -> Result:
-    views = sorted((r for r in state.relations.values() if isinstance(r, View)), key=lambda v: v.name)
+    found = [r for r in state.relations.values() if isinstance(r, View | MaterializedView)]
+    views = sorted(found, key=lambda v: v.name)
     columns = [("name", TEXT), ("kind", TEXT), ("reads", TEXT), ("query", TEXT), ("rows", BIGINT)]
     columns += [("lag_rows", BIGINT), ("result_age_seconds", DOUBLE), ("state_bytes", BIGINT), ("refreshes", BIGINT)]
     columns += [("last_refresh_ms", DOUBLE)]
     rows: list[Row] = []
     for view in views:
         plain = (view.name, _kind_of_view(view), ", ".join(view.reads))
+        if isinstance(view, MaterializedView):
+            rows.append((*plain, view.query, *_stored_facts(session, view, state)))
+            continue
         if not isinstance(view, ContinuousView):
             rows.append((*plain, view.query, None, None, None, None, None, None))
             continue
@@ -126,25 +136,37 @@ def _views(session: Session, state: CatalogState) -> Result:
     return Result.of_rows(columns, rows, status="SHOW", scn=state.scn)
 
 
-def _kind_of_view(view: View) -> str:
+def _stored_facts(session: Session, view: MaterializedView, state: CatalogState) -> tuple[object, ...]:
+    files = session.store.folder(view.id).files(state.versions[view.id])
+    spent = session.store.queries.spent.get(view.id)
+    counts = (sum(file.rows for file in files), None, None, sum(file.bytes for file in files))
+    return (*counts, spent.computed if spent else 0, round(spent.last_seconds * 1000, 1) if spent else None)
+
+
+def _kind_of_view(view: View | MaterializedView) -> str:
+    if isinstance(view, MaterializedView):
+        return "materialized"
     if not isinstance(view, ContinuousView):
         return "ordinary"
     return "over windows" if view.is_windowed else "continuous"
 
 
 def _status(session: Session, state: CatalogState) -> Result:
-    tables = [r for r in state.relations.values() if isinstance(r, Table)]
+    tables = [r for r in state.relations.values() if isinstance(r, Table) and not isinstance(r, MaterializedView)]
     facts: list[Row] = [
         ("current_scn", str(state.scn)),
         ("oldest_scn", str(session.store.catalog.history_from())),
         ("tables", str(len(tables))),
         ("streams", str(sum(isinstance(r, Stream) for r in state.relations.values()))),
-        ("views", str(sum(isinstance(r, View) for r in state.relations.values()))),
+        ("views", str(sum(isinstance(r, View | MaterializedView) for r in state.relations.values()))),
+        ("continuous_queries", str(sum(isinstance(r, ContinuousQuery) for r in state.relations.values()))),
+        ("change_jobs", str(session.store.queries.jobs)),
         ("running_jobs", str(len(session.store.engine.progress()))),
         ("cores", str(session.store.engine.cores)),
         ("log_bytes", str(session.store.streams.journal.bytes_on_disk)),
         *_stream_facts(session),
         *_view_facts(session, state),
+        *_query_facts(session, state),
     ]
     return Result.of_rows([("name", TEXT), ("value", TEXT)], facts, status="SHOW", scn=state.scn)
 
@@ -181,6 +203,11 @@ def _view_facts(session: Session, state: CatalogState) -> Iterator[Row]:
         )
 
 
+def _query_facts(session: Session, state: CatalogState) -> Iterator[Row]:
+    for name, status, _, _, scn, behind, changes, *_ in query_plans.rows_of(session, state):
+        yield f"continuous query {name}", f"{status}, SCN {scn}, {behind} commits behind, {changes} changes kept"
+
+
 def _setting(session: Session, name: str, scn: int) -> Result:
     if name == "all":
         rows: list[Row] = [(s.name, str(session.settings[s.name]), s.about) for s in SETTINGS.values()]
@@ -209,6 +236,10 @@ def describe(session: Session, name: Name) -> Result:
     rows: list[Row]
     if isinstance(relation, View):
         rows = [(column, str(type_), False, None, "") for column, type_ in relation.columns]
+    elif isinstance(relation, ContinuousQuery):
+        rows = [(column, str(type_), False, None, "") for column, type_ in relation.output_columns]
+    elif isinstance(relation, Queue | Trigger):
+        rows = []
     else:
         rows = [
             (c.name, str(c.type), c.not_null, c.default, "; ".join(_constraints_of(relation, c.name)))
@@ -248,8 +279,18 @@ def explain(session: Session, statement: Explain, context: BindContext) -> Resul
     target = statement.target
     with session.reading() as picture, session.cancellable() as cancellation:
         schema = StateSchema(session.store.catalog, picture.state)
+        if isinstance(target, CreateContinuousQuery) or (
+            isinstance(target, CreateView)
+            and target.kind == "materialized"
+            and reads_stream(target, picture.state) is None
+        ):
+            lines = query_plans.explain_new_kept(session, target, context)
+            return Result.of_lines("plan", lines, status="EXPLAIN", scn=picture.state.scn)
         if isinstance(target, str):
             view = schema.relation(target)
+            if isinstance(view, ContinuousQuery | MaterializedView):
+                lines = query_plans.explain_kept(session, view, picture.state)
+                return Result.of_lines("plan", lines, status="EXPLAIN", scn=picture.state.scn)
             if isinstance(view, ContinuousView):
                 lines = explain_view(session, view, picture.state, context)
                 return Result.of_lines("plan", lines, status="EXPLAIN", scn=picture.state.scn)
@@ -335,7 +376,7 @@ def _table(schema: StateSchema, name: str, verb: str, statement: Statement) -> T
 
 def _target(schema: StateSchema, name: str) -> RowHolder:
     relation = schema.relation(name)
-    if relation is None or isinstance(relation, View):
+    if not isinstance(relation, Table | Stream):
         raise UndefinedName(f'table "{name}" does not exist', hint=did_you_mean(name, schema.state))
     return relation
 

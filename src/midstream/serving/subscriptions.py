@@ -1,55 +1,67 @@
-"""Subscriptions: what a view hands out, as it comes.
+"""Subscriptions: what a continuous query or a view hands out, as it comes.
 
-    with db.subscribe("per_minute") as changes:
+    with db.subscribe("negative_balance") as changes:
         for change in changes:          # waits
-            print(change.row)
+            print(change.kind, change.row)
 
-Of a view over windows, the rows of each window come when it is complete, as rows that were inserted.
+Of a view over windows, the rows of each window come when it is complete, as rows that were inserted; of a materialized
+view, what its refreshes changed.
 """
 
 from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from types import TracebackType
+from typing import Protocol
 
-from midstream.errors import Closed, HistoryGone, UndefinedName, Unsupported
+from midstream.errors import Closed, HistoryGone, InvalidParameter, UndefinedName, Unsupported
 from midstream.ingest.arrow_types import to_rows
+from midstream.relations.query import ContinuousQuery, MaterializedView
 from midstream.relations.view import ContinuousView
+from midstream.runtime.continuous.changes import Change, Place, changes_in
+from midstream.runtime.continuous.queries import suspended
+from midstream.runtime.continuous.snapshots import changes_of_table, snapshot_of
+from midstream.runtime.settings import DEFAULTS
 from midstream.runtime.store import Store
 from midstream.runtime.window_log import WindowResult
 
 _LOOK = 0.5
 """So often somebody who waits looks whether the database was closed."""
+_LAST = 1 << 60
+_MANY = 100_000
+"""So many changes are taken at a time."""
 
 
-@dataclass(frozen=True)
-class Change:
-    """A row that came ('I'), went ('D') or changed ('U'); `old` is what it was."""
+class Source(Protocol):
+    """Where changes come from."""
 
-    kind: str
-    row: dict[str, object]
-    old: dict[str, object] | None
-    scn: int
+    def take(self) -> Sequence[Change]:
+        """What has come since the last time."""
+        ...
+
+    def wait(self, seconds: float) -> None:
+        """Returns when something may have come, or the time is over."""
+        ...
+
+    def check(self) -> None:
+        """Raises if nothing will come any more."""
+        ...
+
+    def wake(self) -> None:
+        """Ends the waiting."""
+        ...
 
 
 class Subscription:
     """Changes in order, each once. Not for several threads at once."""
 
-    def __init__(self, store: Store, view: ContinuousView, *, snapshot: bool, after: int | None) -> None:
-        self._store, self._view = store, view
+    def __init__(self, source: Source, snapshot: Sequence[Change] = ()) -> None:
+        self._source = source
         self._closed = False
-        self._waiting: deque[Change] = deque()
-        log = store.views.windows.log_of(view)
-        known = list(log.results)
-        seen = known if after is None else [result for result in known if result.scn <= after]
-        self._next = log.handed_out - len(known) + len(seen)
-        """How many results there were before the one that it gets next."""
-        if snapshot:
-            for result in {result.key: result for result in seen}.values():
-                self._waiting += self._changes(result)
+        self._waiting: deque[Change] = deque(snapshot)
 
     def poll(self, timeout: float | None = 0.0) -> list[Change]:
         """What has come, after at most so many seconds (None: as long as it takes)."""
@@ -67,9 +79,7 @@ class Subscription:
 
     def close(self) -> None:
         self._closed = True
-        windows = self._store.views.windows
-        with windows.news:
-            windows.news.notify_all()
+        self._source.wake()
 
     def __enter__(self) -> Subscription:
         return self
@@ -81,18 +91,137 @@ class Subscription:
 
     def _fill(self, end: float | None) -> None:
         """Waits until something has come, the time is over, or it is closed."""
-        windows = self._store.views.windows
         while not self._waiting and not self._closed:
-            for result in self._new():
-                self._waiting += self._changes(result)
-                self._next += 1
+            self._waiting += self._source.take()
             left = None if end is None else end - time.monotonic()
             if self._waiting or (left is not None and left <= 0):
                 return
-            with windows.news:
-                if not self._new():
-                    windows.news.wait(_LOOK if left is None else min(left, _LOOK))
-            self._check()
+            self._source.check()
+            self._source.wait(_LOOK if left is None else min(left, _LOOK))
+
+
+# --- continuous queries ----------------------------------------------------------------------------------
+
+
+class QueryChanges:
+    """The log of a continuous query, read from one place on."""
+
+    def __init__(self, store: Store, query: ContinuousQuery, after: int | None) -> None:
+        self._store, self._query = store, query
+        log = store.queries.log_of(query)
+        if after is not None and after < log.start:
+            raise HistoryGone(
+                f'what continuous query "{query.name}" handed out after SCN {after} is no longer kept',
+                detail=f"It goes back to SCN {log.start}.",
+                hint="Subscribe with snapshot=True, and go on from there.",
+            )
+        self._place: Place = (log.position if after is None else after, _LAST)
+
+    def take(self) -> Sequence[Change]:
+        log = self._store.queries.log_of(self._query)
+        if log.start > self._place[0]:
+            raise HistoryGone(
+                f'changes of continuous query "{self._query.name}" that this subscription had yet to get are gone',
+                hint="Read faster, or keep more: a longer retain_history.",
+            )
+        found: list[Change] = []
+        for change in changes_in(self._query, list(log.files), self._place):
+            found.append(change)
+            if len(found) >= _MANY:
+                break
+        if found:
+            self._place = (found[-1].scn, found[-1].number)
+        return found
+
+    def wait(self, seconds: float) -> None:
+        queries = self._store.queries
+        with queries.news:
+            log = queries.log_of(self._query)
+            if not any(file.upto > self._place[0] for file in log.files):
+                queries.news.wait(seconds)
+
+    def check(self) -> None:
+        if self._store.is_closed:
+            raise Closed("the database is closed")
+        found = self._store.catalog.state.relations.get(self._query.name)
+        if found is None or found.id != self._query.id:
+            raise UndefinedName(f'continuous query "{self._query.name}" was dropped')
+        log = self._store.queries.log_of(self._query)
+        if log.status != "active" and log.error is not None:
+            raise suspended(self._query.name, log)
+
+    def wake(self) -> None:
+        self._store.queries.tell()
+
+
+class TableChanges:
+    """The change log of a materialized view's rows."""
+
+    def __init__(self, store: Store, view: MaterializedView, after: int | None) -> None:
+        self._store, self._view = store, view
+        if after is not None:
+            store.catalog.check_reachable(after)
+        self._scn = store.catalog.state.scn if after is None else after
+
+    def take(self) -> Sequence[Change]:
+        if self._view.when == "on commit":
+            self._store.queries.materialized.bring([self._view])
+        state = self._store.catalog.state
+        found = changes_of_table(self._store, self._view, self._scn, state)
+        self._scn = max(self._scn, state.scn)
+        return found
+
+    def wait(self, seconds: float) -> None:
+        with self._store.queries.news:
+            if self._store.catalog.state.scn == self._scn:
+                self._store.queries.news.wait(seconds)
+
+    def check(self) -> None:
+        if self._store.is_closed:
+            raise Closed("the database is closed")
+        found = self._store.catalog.state.relations.get(self._view.name)
+        if found is None or found.id != self._view.id:
+            raise UndefinedName(f'materialized view "{self._view.name}" was dropped')
+
+    def wake(self) -> None:
+        self._store.queries.tell()
+
+
+# --- views over windows ------------------------------------------------------------------------------------
+
+
+class WindowResults:
+    """The results of a view over windows, one after the other."""
+
+    def __init__(self, store: Store, view: ContinuousView, after: int | None) -> None:
+        self._store, self._view = store, view
+        log = store.views.windows.log_of(view)
+        known = list(log.results)
+        self._seen = known if after is None else [result for result in known if result.scn <= after]
+        self._next = log.handed_out - len(known) + len(self._seen)
+        """How many results there were before the one that it gets next."""
+
+    def snapshot(self) -> list[Change]:
+        newest = {result.key: result for result in self._seen}.values()
+        return [change for result in newest for change in self._changes(result)]
+
+    def take(self) -> Sequence[Change]:
+        found: list[Change] = []
+        for result in self._new():
+            found += self._changes(result)
+            self._next += 1
+        return found
+
+    def wait(self, seconds: float) -> None:
+        windows = self._store.views.windows
+        with windows.news:
+            if not self._new():
+                windows.news.wait(seconds)
+
+    def wake(self) -> None:
+        windows = self._store.views.windows
+        with windows.news:
+            windows.news.notify_all()
 
     def _new(self) -> list[WindowResult]:
         log = self._store.views.windows.log_of(self._view)
@@ -111,7 +240,7 @@ class Subscription:
         names, types = self._view.column_names, [type_ for _, type_ in self._view.columns]
         return [Change("I", dict(zip(names, row, strict=True)), None, result.scn) for row in to_rows(table, types)]
 
-    def _check(self) -> None:
+    def check(self) -> None:
         if self._store.is_closed:
             raise Closed("the database is closed")
         relation = self._store.catalog.state.relations.get(self._view.name)
@@ -122,13 +251,43 @@ class Subscription:
             raise failure
 
 
+# --- the way in ----------------------------------------------------------------------------------------------
+
+
 def subscribe(store: Store, name: str, *, snapshot: bool, after: int | None) -> Subscription:
     relation = store.catalog.state.relations.get(name)
     if relation is None:
         raise UndefinedName(f'relation "{name}" does not exist')
-    if not isinstance(relation, ContinuousView) or not relation.is_windowed:
-        raise Unsupported(
-            f'"{name}" cannot be subscribed to yet',
-            detail="So far, views over windows hand out what they compute.",
-        )
-    return Subscription(store, relation, snapshot=snapshot, after=after)
+    if after is not None and after > store.catalog.state.scn:
+        raise InvalidParameter(f"SCN {after} has not been reached", detail=f"The newest is {store.catalog.state.scn}.")
+    if isinstance(relation, ContinuousQuery):
+        return _of_query(store, relation, snapshot, after)
+    if isinstance(relation, MaterializedView):
+        found = snapshot_of(store, relation) if snapshot else ([], after)
+        return Subscription(TableChanges(store, relation, found[1]), found[0])
+    if isinstance(relation, ContinuousView) and relation.is_windowed:
+        results = WindowResults(store, relation, after)
+        return Subscription(results, results.snapshot() if snapshot else ())
+    raise Unsupported(
+        f'"{name}" cannot be subscribed to',
+        detail="Continuous queries, materialized views and views over windows hand out what changes.",
+        hint=f"CREATE CONTINUOUS QUERY … AS SELECT * FROM {name} tells what changes of it.",
+    )
+
+
+def _of_query(store: Store, query: ContinuousQuery, snapshot: bool, after: int | None) -> Subscription:
+    if not snapshot:
+        return Subscription(QueryChanges(store, query, after))
+    with store.queries.computing:
+        rows, scn = snapshot_of(store, query)
+        return Subscription(QueryChanges(store, query, scn), rows)
+
+
+def wait(store: Store, name: str, scn: int, timeout: float | None) -> None:
+    relation = store.catalog.state.relations.get(name)
+    if isinstance(relation, ContinuousView):
+        with suppress(InvalidParameter):
+            store.catalog.check_reachable(scn)
+        store.views.moment([relation], DEFAULTS)
+        return
+    store.queries.wait(store.queries.find(name), scn, timeout)

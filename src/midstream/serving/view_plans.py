@@ -15,10 +15,10 @@ from midstream.relations.stream import Stream
 from midstream.relations.table import Table
 from midstream.relations.view import ContinuousView
 from midstream.relations.window import Window
-from midstream.runtime.definitions import StateSchema
 from midstream.runtime.pipelines import PipelineReader
 from midstream.runtime.query import choose_kernel
 from midstream.runtime.results import Result
+from midstream.runtime.stored_schema import StateSchema
 from midstream.runtime.views import how_to_cut
 from midstream.serving.session import Session
 from midstream.sql.statements import CreateView

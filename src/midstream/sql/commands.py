@@ -163,6 +163,8 @@ class StatementReader(ManipulationReader):
         if self.sees("view") and self.peek().value != "(":
             self.advance()
             return s.Explain(self.relation_name())
+        if self.take("continuous", "query") or self.take("materialized", "view"):
+            return s.Explain(self.relation_name())
         analyze = self.take("analyze")
         if not analyze and self.sees("(") and not self.sees_query():
             analyze = self._explain_options()

@@ -323,7 +323,6 @@ def test_only_streams_have_windows(text: str, what: str) -> None:
     [
         "SELECT * FROM users[j-1]",
         "SELECT * FROM users PATTERN [a, b+]",
-        "SELECT * FROM users CHANGES FROM SCN 1 TO SCN 2",
         "SELECT * FROM parts('users')",
     ],
 )

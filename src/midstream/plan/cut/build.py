@@ -59,7 +59,7 @@ def count_of_rows(where: Node | None = None) -> AggregateCall:
 
 
 def number(value: int, type_: Type = BIGINT) -> Node:
-    return typed(exp.Literal.number(str(value)), type_)
+    return typed(exp.Literal(this=str(value), is_string=False), type_)
 
 
 def both(conditions: Sequence[Node | None]) -> Node | None:

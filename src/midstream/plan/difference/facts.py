@@ -1,0 +1,37 @@
+"""What can be said of a query without running it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlglot import exp
+
+from midstream.errors import Unsupported
+from midstream.plan.bound import BoundQuery
+from midstream.plan.cut.build import text_of
+from midstream.plan.functions import FUNCTIONS
+from midstream.plan.nodes import bare
+from midstream.plan.typing.nodes import Call
+
+
+def key_holds(bound: BoundQuery, key: Sequence[str]) -> bool:
+    """Whether the query by itself makes a key unique: it has all that the query groups by."""
+    tree = bound._tree
+    if not key or not isinstance(tree, exp.Select) or tree.args.get("limit"):
+        return False
+    names = [output.name for output in bound.outputs]
+    mine = {text_of(bare(tree.expressions[names.index(name)])) for name in key}
+    group = tree.args.get("group")
+    if group is None:
+        return bool(tree.args.get("distinct")) and set(key) == set(names)
+    plain = [node for node in group.expressions if not isinstance(node, exp.GroupingSets | exp.Rollup | exp.Cube)]
+    return len(plain) == len(group.expressions) and {text_of(node) for node in plain} <= mine
+
+
+def refuse_volatile(bound: BoundQuery) -> None:
+    for node in bound._tree.find_all(Call):
+        function = FUNCTIONS.get(str(node.this))
+        if function is not None and function.volatile:
+            raise Unsupported(
+                f"{str(node.this).partition('(')[0]}() gives another answer every time, and changes could not be told",
+            )

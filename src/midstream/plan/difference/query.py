@@ -1,0 +1,83 @@
+"""The change of a whole query, ready for both kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from midstream.plan import queries
+from midstream.plan.bound import BoundQuery, Output, infer, kernel_names, seal
+from midstream.plan.context import WEIGHT, BindContext, Binding
+from midstream.plan.cut.build import GREATER, LESS, aggregate, call, derived, number, plain_column, select
+from midstream.plan.cut.streams import with_fresh_aliases
+from midstream.plan.difference.images import Changed, Images
+from midstream.plan.difference.steps import Step
+from midstream.plan.difference.terms import Terms, outputs_of, united
+from midstream.plan.scopes import Scope
+from midstream.plan.statements import new_binding
+from midstream.plan.trees import name_outputs, projections
+from midstream.plan.typing import type_of
+from midstream.plan.typing.nodes import typed
+from midstream.relations.schema import Schema
+from midstream.sql.statements import Sql
+from midstream.types import BIGINT, BOOLEAN
+
+Node = exp.Expression
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How a query's change is computed when some of its tables changed in some way."""
+
+    query: BoundQuery | None
+    """Its rows: the query's columns, c0, c1, …, and as the last one how often the row came, less how often it went,
+    which is never nought. None: the query did not change."""
+    steps: tuple[Step, ...]
+
+
+def bind_difference(
+    query: Sql,
+    schema: Schema,
+    context: BindContext,
+    changed: Mapping[int, Changed],
+    *,
+    uses_keys: bool = True,
+    in_full: bool = False,
+) -> Difference:
+    """`changed`: the tables that changed, by their ids; `uses_keys`: foreign keys held before and after; `in_full`: the
+    query is computed before and after, and compared."""
+    binding = new_binding(schema, context)
+    bound = queries.bind_query_tree(binding, query.tree(), Scope())
+    tree = infer(binding, name_outputs(bound, kernel_names(len(bound.names))).tree)
+    outputs = [Output(name, type_of(node)) for name, node in zip(bound.names, projections(tree), strict=True)]
+    write_out_ctes(binding, tree)
+    terms = Terms(Images(binding, changed), uses_keys)
+    found = terms.recomputed(tree, "refresh = 'full'") if in_full else terms.of_query(tree)
+    if not found:
+        return Difference(None, tuple(terms.steps))
+    net = _net(binding, united(found))
+    return Difference(seal(binding, net, [*outputs, Output(WEIGHT, BIGINT)]), tuple(terms.steps))
+
+
+def write_out_ctes(binding: Binding, tree: Node) -> None:
+    """WITH queries stand where they are used: what is computed of each may differ from place to place."""
+    for with_ in list(tree.find_all(exp.With)):
+        for cte in reversed(with_.expressions):
+            name = cte.args["alias"].name
+            for use in [table for table in tree.find_all(exp.Table) if table.name == name]:
+                use.replace(derived(with_fresh_aliases(binding, cte.this), use.alias))
+        if with_.parent is not None:
+            with_.parent.set("with_", None)
+
+
+def _net(binding: Binding, union: Node) -> exp.Select:
+    """SELECT c0, …, sum(weight) … GROUP BY c0, … HAVING sum(weight) <> 0."""
+    alias = binding.fresh_alias("d")
+    columns = [(name, plain_column(alias, name, kind)) for name, kind in outputs_of(union)]
+    total = aggregate("sum(bigint)", [plain_column(alias, WEIGHT, BIGINT)], BIGINT)
+    net = select([*columns, (f"c{len(columns)}", total)], derived(union, alias), group=[node for _, node in columns])
+    either = exp.Or(this=call(GREATER, total.copy(), number(0)), expression=call(LESS, total.copy(), number(0)))
+    net.set("having", exp.Having(this=typed(either, BOOLEAN)))
+    return net

@@ -1,0 +1,128 @@
+"""The change of a query between two SCNs, as a piece for the engine.
+
+How it is computed depends on which tables changed and in which way; each way is planned once and kept for as long as
+definitions are the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+
+from midstream.kernels import Kernel
+from midstream.maintenance.engine import Piece
+from midstream.plan import BindContext, BoundQuery, bind_query
+from midstream.plan.difference import Changed, Difference, Kind, bind_difference
+from midstream.relations.catalog import CatalogState, ChangeFile
+from midstream.relations.query import ContinuousQuery, MaterializedView
+from midstream.relations.table import Table
+from midstream.relations.view import ContinuousView
+from midstream.runtime.query import prepare
+from midstream.runtime.reading import Between, Sources
+from midstream.runtime.settings import DEFAULTS
+from midstream.runtime.store import Store
+from midstream.runtime.stored_schema import StateSchema
+from midstream.sql import parse_query
+from midstream.sql.change_items import row_query
+from midstream.sql.statements import Sql
+
+Kept = ContinuousQuery | MaterializedView
+
+
+def context_at(state: CatalogState) -> BindContext:
+    return BindContext(scn=state.scn, now=datetime.now(timezone.utc))
+
+
+@dataclass(frozen=True)
+class Change:
+    """A query's change between two SCNs, ready to run."""
+
+    kernel: Kernel
+    sources: Sources
+    net: str
+    difference: Difference
+
+    def piece(self, text: str) -> Piece:
+        return self.sources.piece(text)
+
+
+@dataclass
+class Plans:
+    """The plans of one query, by what changed."""
+
+    store: Store
+    query: Kept
+    _relations: object = None
+    _bound: BoundQuery | None = None
+    _known: dict[object, Difference] = field(default_factory=dict)
+
+    def bound(self, state: CatalogState) -> BoundQuery:
+        """The query itself, over what is there."""
+        if self._bound is None or self._relations is not state.relations:
+            schema = StateSchema(self.store.catalog, state)
+            self._bound = bind_query(self._sql(), schema, context_at(state))
+            self._relations, self._known = state.relations, {}
+        return self._bound
+
+    def _sql(self) -> Sql:
+        query = parse_query(self.query.query)
+        return row_query(query) if isinstance(self.query, ContinuousQuery) else query
+
+    def tables(self, state: CatalogState) -> list[Table]:
+        """The tables that it reads, through ordinary views as well."""
+        scans = self.bound(state).scans
+        found = {
+            scan.relation.id: scan.relation
+            for scan in scans
+            if isinstance(scan.relation, Table) and scan.source == "table" and scan.as_of is None
+        }
+        return list(found.values())
+
+    def views(self, state: CatalogState) -> list[ContinuousView]:
+        return [scan.relation for scan in self.bound(state).scans if isinstance(scan.relation, ContinuousView)]
+
+    def difference(self, state: CatalogState, changed: Mapping[int, Changed], uses_keys: bool) -> Difference:
+        self.bound(state)
+        key = (tuple(sorted((id, change.kind) for id, change in changed.items())), uses_keys)
+        if key not in self._known:
+            self._known[key] = bind_difference(
+                self._sql(),
+                StateSchema(self.store.catalog, state),
+                context_at(state),
+                changed,
+                uses_keys=uses_keys,
+                in_full=self.query.refresh == "full",
+            )
+        return self._known[key]
+
+    def change(self, between: Between) -> Change | None:
+        """None: nothing changed."""
+        before, after = between.before, between.state
+        tables = self.tables(after)
+        changed = changes_between(self.store, tables, between)
+        if not changed:
+            return None
+        uses_keys = all(before.relations.get(table.name) == table for table in tables)
+        difference = self.difference(after, changed, uses_keys)
+        if difference.query is None:
+            return None
+        settings = {**DEFAULTS, "kernel": self.query.kernel}
+        choice, sources = prepare(self.store, between, difference.query, settings)
+        return Change(choice.kernel, sources, difference.query.sql(choice.kernel), difference)
+
+
+def changes_between(store: Store, tables: Sequence[Table], between: Between) -> dict[int, Changed]:
+    """Which tables changed between two SCNs, and how."""
+    found = {}
+    for table in tables:
+        files = store.catalog.changes(table.id, *between.range_of(table))
+        if files:
+            rows = sum(file.rows for file in store.folder(table.id).files(between.state.versions[table.id]))
+            found[table.id] = Changed(_kind_of(files), rows)
+    return found
+
+
+def _kind_of(files: Sequence[ChangeFile]) -> Kind:
+    kinds = {file.kind for file in files}
+    return "insert" if kinds == {"insert"} else "delete" if kinds == {"delete"} else "mixed"

@@ -1,0 +1,298 @@
+"""Where the changes of a continuous query go: a table, a queue, triggers.
+
+The rows for a table are committed together with the log of the query, so a change gets there once. Subscribers of a
+queue and triggers read the log, each from where it stands; how far each has come is a text of its own in the catalog.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import json
+import threading
+import traceback
+from collections.abc import Callable, Sequence
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from midstream.errors import Error, OutOfResources, TransactionConflict, UndefinedName
+from midstream.ingest.sources import ArrowSource
+from midstream.relations.query import ContinuousQuery, Trigger
+from midstream.relations.table import ROW_ID, Table
+from midstream.runtime.continuous.changes import Change, Place, changes_in
+from midstream.runtime.continuous.computing import context_at
+from midstream.runtime.continuous.log import QueryLog, log_name
+from midstream.runtime.continuous.texts import KIND, old_names, row_names
+from midstream.runtime.rows import FEW_ROWS
+from midstream.runtime.settings import DEFAULTS
+from midstream.runtime.states import KeptFile
+from midstream.runtime.store import ID_BLOCK, Store
+from midstream.runtime.transaction import Transaction
+from midstream.runtime.writing import Writer
+
+if TYPE_CHECKING:
+    from midstream.runtime.continuous.queries import Queries
+
+ATTEMPTS = 5
+TRIES = 3
+"""How often a trigger is called with a change before that is put aside."""
+
+
+# --- tables --------------------------------------------------------------------------------------------
+
+
+def deliver(store: Store, query: ContinuousQuery, files: Sequence[KeptFile], written: str) -> None:
+    """Writes down what a query has handed out, together with the rows for its destination."""
+    if query.destination is None or query.is_queue:
+        store.catalog.keep(log_name(query.id), written)
+        return
+    for attempt in range(ATTEMPTS):
+        transaction = Transaction(store)
+        try:
+            _insert(transaction, query, files)
+            transaction.kept[log_name(query.id)] = written
+            _commit(transaction)
+            return
+        except TransactionConflict:
+            if attempt == ATTEMPTS - 1:
+                raise
+        finally:
+            transaction.end()
+
+
+def _commit(transaction: Transaction) -> None:
+    from midstream.runtime.commit import commit
+
+    commit(transaction, DEFAULTS)
+
+
+def _insert(transaction: Transaction, query: ContinuousQuery, files: Sequence[KeptFile]) -> None:
+    table = transaction.state.relations.get(str(query.destination))
+    if not isinstance(table, Table):
+        raise UndefinedName(f'the destination "{query.destination}" of continuous query "{query.name}" is gone')
+    writer = Writer(transaction, context_at(transaction.state), DEFAULTS)
+    if sum(file.rows for file in files) <= FEW_ROWS:
+        writer.insert_source(table, ArrowSource(handed_out(query, files, destination_names(query, table))))
+    else:
+        _insert_many(writer, query, table, files)
+
+
+def destination_names(query: ContinuousQuery, table: Table) -> list[str]:
+    """The column of a destination that each output goes to: the one of its name, or that at its place."""
+    names = [output.name for output in query.outputs]
+    return names if set(names) <= set(table.column_names) else list(table.column_names[: len(names)])
+
+
+def handed_out(query: ContinuousQuery, files: Sequence[KeptFile], names: Sequence[str]) -> pa.Table:
+    """Changes as rows: the columns that the query hands out."""
+    tables = [pq.read_table(file.path, partitioning=None) for file in files]
+    rows = pa.concat_tables(tables)
+    if len(query.kinds) < 3:
+        rows = rows.filter(pa.compute.is_in(rows.column(KIND), pa.array(query.kinds)))
+    return pa.table([rows.column(name) for name in _columns(query)], names=list(names))
+
+
+def _columns(query: ContinuousQuery) -> list[str]:
+    """For each output, the column of the log that it comes from."""
+    width = len(query.columns)
+    named = {"row": row_names(width), "old": old_names(width), "kind": [KIND]}
+    return [named[output.what][output.place] for output in query.outputs]
+
+
+def _insert_many(writer: Writer, query: ContinuousQuery, table: Table, files: Sequence[KeptFile]) -> None:
+    """More rows than the driver takes: a job puts them into the table's folder."""
+    from midstream.maintenance.engine import Piece
+    from midstream.runtime.continuous.queries import log_input
+
+    given = dict(zip(destination_names(query, table), _columns(query), strict=True))
+    first = writer.transaction.reserve_row_ids(table, ID_BLOCK)
+    columns = [f'{given.get(column.name, "NULL")} AS "{column.name}"' for column in table.columns]
+    kinds = ", ".join(f"'{kind}'" for kind in query.kinds)
+    text = (
+        f'SELECT row_number() OVER (ORDER BY scn, number) - 1 + {first} AS "{ROW_ID}", {", ".join(columns)} '
+        f"FROM changes WHERE kind IN ({kinds})"
+    )
+    answers = writer.write_pieces("duckdb", [Piece(text, {"changes": log_input(query, files)})], table)
+    rows = sum(file.rows for answer in answers for file in answer.files)
+    writer.transaction.store.return_row_ids(table.id, first, ID_BLOCK, rows)
+    writer.take_written(table, answers)
+
+
+# --- readers of the log ----------------------------------------------------------------------------------
+
+
+class Readers:
+    """How far the subscribers of a query's queue and its triggers have come."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.lock = threading.RLock()
+
+    def of(self, query: ContinuousQuery) -> dict[str, Place]:
+        text = self._store.catalog.kept(_readers_name(query.id))
+        return {name: (scn, number) for name, (scn, number) in json.loads(text).items()} if text else {}
+
+    def written(self, query: ContinuousQuery, name: str, place: Place | None) -> tuple[str, str]:
+        """What the catalog is to keep when a reader has come so far; None: it goes."""
+        found = {**self.of(query), name: place}
+        return _readers_name(query.id), json.dumps({name: place for name, place in found.items() if place is not None})
+
+    def move(self, query: ContinuousQuery, name: str, place: Place | None) -> None:
+        with self.lock:
+            self._store.catalog.keep(*self.written(query, name, place))
+
+
+def _readers_name(id: int) -> str:
+    return f"readers {id}"
+
+
+def subscriber(name: str) -> str:
+    return f"subscriber {name}"
+
+
+def trigger_reader(trigger: Trigger) -> str:
+    return f"trigger {trigger.id}"
+
+
+def check_room(store: Store, query: ContinuousQuery, log: QueryLog) -> None:
+    """A queue whose subscribers do not read does not grow for ever."""
+    if not query.is_queue:
+        return
+    places = [place for name, place in store.queries.readers.of(query).items() if name.startswith("subscriber ")]
+    if not places:
+        return
+    unread = sum(file.rows for file in log.files if file.upto > min(places)[0])
+    limit = int(str(store.catalog.setting("max_queue") or DEFAULTS["max_queue"]))
+    if unread > limit:
+        raise OutOfResources(
+            f'queue "{query.destination}" is full',
+            detail=f"{unread:,} changes wait for its slowest subscriber, and max_queue is {limit:,}.",
+            hint="Dequeue them, or SET max_queue to more; then ALTER CONTINUOUS QUERY … ACTIVATE.",
+            sqlstate="53400",
+        )
+
+
+# --- triggers --------------------------------------------------------------------------------------------
+
+
+class Triggers:
+    """Calls the functions of triggers, each change in its turn, in a thread of their own."""
+
+    def __init__(self, store: Store, queries: Queries) -> None:
+        self._store = store
+        self._queries = queries
+        self._wake = threading.Event()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="midstream-triggers", daemon=True)
+        self._listeners: dict[str, list[Callable[[Change], None]]] = {}
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def close(self) -> None:
+        self._stop.set()
+        self._wake.set()
+        if self._thread.is_alive() and threading.current_thread() is not self._thread:
+            self._thread.join(timeout=30)
+
+    def wake(self) -> None:
+        self._wake.set()
+
+    def listen(self, channel: str, take: Callable[[Change], None]) -> Callable[[], None]:
+        """Has changes of a channel handed to a function; what it returns ends that."""
+        self._listeners.setdefault(channel, []).append(take)
+        return lambda: self._listeners[channel].remove(take)
+
+    def _run(self) -> None:
+        self._wake.set()
+        while not self._stop.is_set():
+            self._wake.wait()
+            self._wake.clear()
+            for trigger in self._triggers():
+                if self._stop.is_set():
+                    return
+                with contextlib.suppress(Error):
+                    self._serve(trigger)
+
+    def _triggers(self) -> list[Trigger]:
+        return [r for r in self._store.catalog.state.relations.values() if isinstance(r, Trigger)]
+
+    def _serve(self, trigger: Trigger) -> None:
+        query = self._store.catalog.state.relations.get(trigger.on)
+        if not isinstance(query, ContinuousQuery):
+            return
+        log, readers, name = self._queries.log_of(query), self._queries.readers, trigger_reader(trigger)
+        place = readers.of(query).get(name)
+        if place is None:
+            return
+        for change in changes_in(query, list(log.files), place):
+            if self._stop.is_set() or self._store.catalog.state.relations.get(trigger.name) != trigger:
+                return
+            error = self._call(trigger, change)
+            if error is not None:
+                self._put_aside(trigger, change, error)
+            readers.move(query, name, (change.scn, change.number))
+
+    def _call(self, trigger: Trigger, change: Change) -> BaseException | None:
+        """None if it worked; else what it raised the last time."""
+        if trigger.channel is not None:
+            for take in list(self._listeners.get(trigger.channel, [])):
+                take(change)
+            return None
+        failure: BaseException | None = None
+        for attempt in range(TRIES):
+            try:
+                function_of(str(trigger.function))(change)
+                return None
+            except Exception as error:
+                failure = error
+                if self._stop.wait(0.05 * 4**attempt):
+                    break
+        return failure
+
+    def _put_aside(self, trigger: Trigger, change: Change, error: BaseException) -> None:
+        """Into dead_<trigger>, with the error."""
+        last = traceback.extract_tb(error.__traceback__)[-1] if error.__traceback__ is not None else None
+        where = f" ({last.filename}, line {last.lineno})" if last is not None else ""
+        row = {
+            "id": "/".join(map(str, change.id)),
+            "scn": change.scn,
+            "kind": change.kind,
+            "row": json.dumps(change.row, default=str),
+            "old": json.dumps(change.old, default=str) if change.old is not None else None,
+            "error": f"{type(error).__name__}: {error}{where}",
+            "failed_at": datetime.now(timezone.utc),
+        }
+        for attempt in range(ATTEMPTS):
+            transaction = Transaction(self._store)
+            try:
+                table = transaction.state.relations.get(dead_letters(trigger.name))
+                if isinstance(table, Table):
+                    writer = Writer(transaction, context_at(transaction.state), DEFAULTS)
+                    values = [[row[column.name] for column in table.columns]]
+                    writer.insert_values(table, list(table.columns), values)
+                    _commit(transaction)
+                return
+            except TransactionConflict:
+                if attempt == ATTEMPTS - 1:
+                    raise
+            finally:
+                transaction.end()
+
+
+def dead_letters(trigger: str) -> str:
+    return f"dead_{trigger}"
+
+
+def function_of(path: str) -> Callable[[Change], object]:
+    """'pkg.module:function'."""
+    module, _, name = path.partition(":")
+    found: object = importlib.import_module(module)
+    for part in name.split("."):
+        found = getattr(found, part)
+    if not callable(found):
+        raise TypeError(f"{path} is not a function")
+    return found

@@ -1,0 +1,72 @@
+"""What a continuous query has handed out, and how far it has come: one text in the catalog.
+
+A change is known by the query, the SCN of the commit that caused it and its number among the changes of that commit.
+The text is written when the files that it names are on the disk, together with what the changes did to a destination:
+killed before that, the same changes are computed again, and nobody has seen them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from midstream.runtime.states import KeptFile
+
+Status = Literal["active", "suspended", "inactive"]
+
+
+@dataclass
+class QueryLog:
+    position: int
+    """It has been computed up to this SCN."""
+    status: Status = "active"
+    error: str | None = None
+    """Why it was suspended."""
+    start: int = 0
+    """Changes of commits after this SCN are in the files."""
+    files: list[KeptFile] = field(default_factory=list)
+    next_at: float | None = None
+    """When a periodic one is computed next."""
+    sources: dict[int, int] = field(default_factory=dict)
+    """For materialized views below a stored answer: the SCN of their commit that it has seen."""
+    last_full: str | None = None
+    """Why all of a stored answer was computed anew the last time that this was so."""
+
+    def with_files(self, files: Sequence[KeptFile], position: int) -> QueryLog:
+        return replace(self, files=[*self.files, *files], position=position)
+
+    def become(self, other: QueryLog) -> None:
+        self.__dict__.update(other.__dict__)
+
+    @property
+    def rows(self) -> int:
+        return sum(file.rows for file in self.files)
+
+    def written(self) -> str:
+        return json.dumps(
+            {
+                "position": self.position,
+                "status": self.status,
+                "error": self.error,
+                "start": self.start,
+                "files": [file.written() for file in self.files],
+                "next_at": self.next_at,
+                "sources": self.sources,
+                "last_full": self.last_full,
+            }
+        )
+
+    @classmethod
+    def read(cls, text: str, folder: str) -> QueryLog:
+        value = json.loads(text)
+        files = [KeptFile(os.path.join(folder, name), *rest) for name, *rest in value.pop("files")]
+        sources = {int(id): scn for id, scn in value.pop("sources").items()}
+        return cls(**value, files=files, sources=sources)
+
+
+def log_name(id: int) -> str:
+    """What the catalog keeps it under."""
+    return f"query {id}"

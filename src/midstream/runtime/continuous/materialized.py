@@ -1,0 +1,236 @@
+"""Materialized views: stored answers, brought up to date by changes.
+
+The stored answer is a table of its own, and a refresh is a commit to it: rows that went are deleted, rows that came are
+inserted, and with a key both become an update. Together with it goes the SCN that the answer is now of.
+
+A read takes the answer at the SCN that it reads everything else at: the tables of that picture, and the stored answer
+as its refresh to that picture left it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from midstream.errors import InternalError, TransactionConflict
+from midstream.kernels import Kernel, quote_name
+from midstream.maintenance.engine import Cancellation, FileColumn, WriteParquet
+from midstream.relations.catalog import CatalogState
+from midstream.relations.query import ContinuousQuery, MaterializedView
+from midstream.relations.table import ROW_ID, ROW_ID_TYPE
+from midstream.runtime.continuous.computing import context_at
+from midstream.runtime.continuous.log import QueryLog, log_name
+from midstream.runtime.continuous.texts import MISSING, apply_text, duplicates_text, full_net_text
+from midstream.runtime.query import prepare
+from midstream.runtime.reading import Between, Picture, Sources, table_files
+from midstream.runtime.rows import RowSet, stored_columns
+from midstream.runtime.settings import DEFAULTS
+from midstream.runtime.states import KeptFile
+from midstream.runtime.store import Store
+from midstream.runtime.transaction import Glimpse, Transaction
+from midstream.runtime.writing import ACTION, Writer
+from midstream.types import TEXT
+
+if TYPE_CHECKING:
+    from midstream.runtime.continuous.queries import Queries
+
+ATTEMPTS = 5
+STORED = "stored"
+
+
+@dataclass(frozen=True)
+class _Net:
+    """What the stored rows lack and have too much, as a text over inputs."""
+
+    kernel: Kernel
+    sources: Sources
+    text: str
+
+
+class Materialized:
+    """Thread-safe: whoever refreshes holds the lock of those who compute."""
+
+    def __init__(self, store: Store, queries: Queries) -> None:
+        self._store = store
+        self._queries = queries
+
+    # --- what a statement sees ---------------------------------------------------------------------
+
+    def bring(self, views: Iterable[MaterializedView], cancellation: Cancellation | None = None) -> CatalogState:
+        """A picture in which views that are kept on commit have the answers of its SCN."""
+        with self._queries.computing:
+            state = self._store.catalog.state
+            for view in views:
+                self._bring(view, state, cancellation)
+            return self.picture(state)
+
+    def picture(self, state: CatalogState) -> CatalogState:
+        """A picture with the newest stored answers."""
+        newest = self._store.catalog.state.versions
+        stored = {r.id for r in state.relations.values() if isinstance(r, MaterializedView)}
+        return replace(state, versions={**state.versions, **{id: newest[id] for id in stored if id in newest}})
+
+    def _bring(self, view: MaterializedView, state: CatalogState, cancellation: Cancellation | None) -> None:
+        for below in self._below(view, state):
+            self._bring(below, state, cancellation)
+        if view.when == "on commit":
+            self._refresh(view, state, cancellation=cancellation)
+
+    def _below(self, view: MaterializedView, state: CatalogState) -> list[MaterializedView]:
+        return [t for t in self._queries.plans_of(view).tables(state) if isinstance(t, MaterializedView)]
+
+    def sources_at(self, view: MaterializedView, state: CatalogState) -> dict[int, int]:
+        """The views that a new one reads, with the SCN that it sees them at."""
+        return {below.id: state.scn for below in self._below(view, state)}
+
+    # --- refreshing --------------------------------------------------------------------------------
+
+    def refresh(
+        self, view: MaterializedView, *, in_full: bool = False, cancellation: Cancellation | None = None
+    ) -> int:
+        """Brings it, and what it reads, up to now; returns the SCN that its answer is of."""
+        with self._queries.computing:
+            state = self._store.catalog.state
+            for below in self._below(view, state):
+                self._bring(below, state, cancellation)
+            self._refresh(view, state, in_full=in_full, cancellation=cancellation)
+            return state.scn
+
+    def _refresh(
+        self,
+        view: MaterializedView,
+        state: CatalogState,
+        *,
+        in_full: bool = False,
+        cancellation: Cancellation | None = None,
+    ) -> None:
+        began, log = time.monotonic(), self._queries.log_of(view)
+        between = self._between(view, log, state)
+        if not in_full and not self._has_changed(view, between):
+            log.position = max(log.position, state.scn)
+            self._queries.tell()
+            return
+        reason = "REFRESH … FULL" if in_full else "refresh = 'full'" if view.refresh == "full" else None
+        if reason is None and not self._apply(view, between, self._by_changes(view, between), cancellation, None):
+            reason = "the stored rows did not fit the change, as sums of floating point numbers may not"
+        if reason is not None:
+            self._apply(view, between, self._in_full(view, between), cancellation, reason)
+        self._note_cost(view, time.monotonic() - began)
+
+    def _note_cost(self, view: MaterializedView, seconds: float) -> None:
+        from midstream.runtime.continuous.queries import Spent
+
+        spent = self._queries.spent.setdefault(view.id, Spent())
+        spent.computed, spent.jobs = spent.computed + 1, spent.jobs + 1
+        spent.seconds, spent.last_seconds = spent.seconds + seconds, seconds
+
+    def _between(self, view: MaterializedView, log: QueryLog, state: CatalogState) -> Between:
+        """The tables before and after; a view below is what its own commits made of it."""
+        catalog = self._store.catalog
+        before, after = catalog.state_at(log.position), self.picture(state)
+        ranges = {}
+        for below in self._below(view, state):
+            seen = log.sources.get(below.id, log.position)
+            ranges[below.id] = (seen, catalog.state.scn)
+            before = replace(before, versions={**before.versions, below.id: catalog.state_at(seen).versions[below.id]})
+        return Between(after, before, ranges)
+
+    def _has_changed(self, view: MaterializedView, between: Between) -> bool:
+        tables = self._queries.plans_of(view).tables(between.state)
+        return any(self._store.catalog.changes(table.id, *between.range_of(table)) for table in tables)
+
+    def _by_changes(self, view: MaterializedView, between: Between) -> _Net | None:
+        change = self._queries.plans_of(view).change(between)
+        return _Net(change.kernel, change.sources, change.net) if change is not None else None
+
+    def _in_full(self, view: MaterializedView, between: Between) -> _Net:
+        bound = self._queries.plans_of(view).bound(between.state)
+        picture: Picture = Glimpse(between.state)
+        choice, sources = prepare(self._store, picture, bound, {**DEFAULTS, "kernel": view.kernel})
+        self._add_stored(view, between, sources)
+        text = full_net_text(bound.sql(choice.kernel), STORED, len(view.columns), choice.kernel)
+        return _Net(choice.kernel, sources, text)
+
+    def _add_stored(self, view: MaterializedView, between: Between, sources: Sources) -> None:
+        """The stored rows as `id` and c0, c1, …"""
+        if STORED in sources.inputs:
+            return
+        files = table_files(self._store, self._store.catalog.state, view, (ROW_ID, *view.column_names))
+        names = ["id", *(f"c{place}" for place in range(len(view.columns)))]
+        columns = tuple(
+            FileColumn(name, column.type, column.name) for name, column in zip(names, files.columns, strict=True)
+        )
+        sources.inputs[STORED] = replace(files, columns=columns)
+
+    def _apply(
+        self,
+        view: MaterializedView,
+        between: Between,
+        net: _Net | None,
+        cancellation: Cancellation | None,
+        reason: str | None,
+    ) -> bool:
+        """Commits a change to the stored rows; False: they did not fit it, and nothing was done."""
+        log = self._queries.log_of(view)
+        sources = {below.id: self._store.catalog.state.scn for below in self._below(view, between.state)}
+        moved = replace(log, position=between.state.scn, sources=sources, last_full=reason or log.last_full)
+        if net is None:
+            self._queries.save(view, moved)
+            return True
+        self._add_stored(view, between, net.sources)
+        for attempt in range(ATTEMPTS):
+            transaction = Transaction(self._store)
+            try:
+                writer = Writer(transaction, context_at(transaction.state), DEFAULTS, cancellation)
+                if not self._write(writer, view, net):
+                    return False
+                transaction.kept[log_name(view.id)] = moved.written()
+                _commit(transaction, cancellation)
+                log.become(moved)
+                self._queries.tell()
+                return True
+            except TransactionConflict:
+                if attempt == ATTEMPTS - 1:
+                    raise
+            finally:
+                transaction.end()
+        raise InternalError("unreachable")
+
+    def _write(self, writer: Writer, view: MaterializedView, net: _Net) -> bool:
+        names = list(view.column_names)
+        key = [names.index(name) for name in view.key.columns] if view.key is not None else []
+        columns = ((ROW_ID, ROW_ID_TYPE), (ACTION, TEXT), *stored_columns(view)[1:])
+        text = apply_text(net.text, STORED, len(names), key, net.kernel)
+        renamed = ", ".join(
+            f"{old} AS {quote_name(new, net.kernel)}"
+            for old, (new, _) in zip(["id", "action", *(f"c{p}" for p in range(len(names)))], columns, strict=True)
+        )
+        output = WriteParquet(str(writer.transaction.staging()), columns)
+        piece = net.sources.piece(f"SELECT {renamed} FROM ({text}) AS actions", output)
+        answers = self._store.engine.run(net.kernel, [piece], label="refresh", cancellation=writer.cancellation)
+        rows = RowSet(columns, files=tuple(file for answer in answers for file in answer.files if file.rows))
+        return writer.take_actions(view, rows, MISSING)
+
+    # --- keys --------------------------------------------------------------------------------------
+
+    def answers_with_keys(
+        self, query: ContinuousQuery, state: CatalogState, files: Sequence[KeptFile], key: Sequence[int]
+    ) -> list[object] | None:
+        """A key that came with some changes and that several rows of the answer have."""
+        from midstream.runtime.continuous.queries import log_input
+
+        bound = self._queries.plans_of(query).bound(state)
+        choice, sources = prepare(self._store, Glimpse(state), bound, {**DEFAULTS, "kernel": query.kernel})
+        sources.inputs["changes"] = log_input(query, files)
+        piece = sources.piece(duplicates_text(bound.sql(choice.kernel), key))
+        [answer] = self._store.engine.run(choice.kernel, [piece], label="key of a continuous query")
+        found = answer.table
+        return list(found.slice(0, 1).to_pylist()[0].values()) if found is not None and found.num_rows else None
+
+
+def _commit(transaction: Transaction, cancellation: Cancellation | None) -> None:
+    from midstream.runtime.commit import commit
+
+    commit(transaction, DEFAULTS, cancellation)

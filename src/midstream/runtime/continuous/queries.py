@@ -1,0 +1,541 @@
+"""Continuous queries at work: when commits have changed what they read, their changes are computed, all that are due
+in one job, and handed on.
+
+A thread looks after them: commits wake it, and the clock does for periodic ones. What commits one after another is
+computed one after another where a query wants it so, but in one job: the more commits have come, the fewer jobs each
+costs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import threading
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import cast
+
+from midstream.errors import (
+    Cancelled,
+    Closed,
+    EngineError,
+    Error,
+    InvalidParameter,
+    UndefinedName,
+    UniqueViolation,
+    WrongObject,
+)
+from midstream.maintenance.engine import Answer, Cancellation, FileColumn, Files, Piece, WriteParquet
+from midstream.relations.catalog import CatalogState
+from midstream.relations.query import ContinuousQuery, MaterializedView
+from midstream.relations.schema import Relation
+from midstream.runtime.constraints.asking import printed
+from midstream.runtime.continuous import delivering
+from midstream.runtime.continuous.computing import Change, Kept, Plans
+from midstream.runtime.continuous.log import QueryLog, Status, log_name
+from midstream.runtime.continuous.materialized import Materialized
+from midstream.runtime.continuous.texts import (
+    KEY_CHECK,
+    KIND,
+    NUMBER,
+    SCN,
+    changes_text,
+    key_check,
+    old_names,
+    row_names,
+)
+from midstream.runtime.pipelines import kept_files
+from midstream.runtime.reading import Between
+from midstream.runtime.states import KeptFile
+from midstream.runtime.store import Store
+from midstream.types import BIGINT, TEXT, Type
+
+STEPS = 64
+"""So many commits of one query are computed in one job."""
+_LOOK = 0.5
+
+
+@dataclass
+class Spent:
+    """What a query has cost since the database was opened."""
+
+    computed: int = 0
+    changes: int = 0
+    jobs: int = 0
+    seconds: float = 0.0
+    last_seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class _Step:
+    """The change of one query up to one SCN."""
+
+    query: ContinuousQuery
+    scn: int
+    change: Change | None
+
+
+class Queries:
+    """Thread-safe."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._logs: dict[int, QueryLog] = {}
+        self._plans: dict[int, Plans] = {}
+        self._lock = threading.RLock()
+        self.computing = threading.RLock()
+        """Held by whoever computes: each change is computed once."""
+        self.news = threading.Condition()
+        """Told whenever a query has come further."""
+        self._wake = threading.Event()
+        self._stop = threading.Event()
+        self._cancellation = Cancellation()
+        self._thread = threading.Thread(target=self._run, name="midstream-queries", daemon=True)
+        self.materialized = Materialized(store, self)
+        self.spent: dict[int, Spent] = {}
+        self.jobs = 0
+        self.readers = delivering.Readers(store)
+        self.triggers = delivering.Triggers(store, self)
+
+    # --- life ------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        self._remove_strays()
+        self._thread.start()
+        self.triggers.start()
+        self.wake()
+
+    def close(self) -> None:
+        self._stop.set()
+        self._wake.set()
+        self._cancellation.cancel()
+        with self.news:
+            self.news.notify_all()
+        if self._thread.is_alive():
+            self._thread.join()
+        self.triggers.close()
+        self._keep_positions()
+
+    def wake(self) -> None:
+        """Something was committed."""
+        self._wake.set()
+
+    def folder(self, id: int) -> str:
+        return str(self._store.path / "queries" / str(id))
+
+    def _remove_strays(self) -> None:
+        """Files that no log names: of changes that were computed and never recorded."""
+        root = self._store.path / "queries"
+        known = {str(query.id): query for query in self._all(self._store.catalog.state)}
+        for path in root.iterdir() if root.exists() else ():
+            if path.name not in known:
+                shutil.rmtree(path, ignore_errors=True)
+                continue
+            named = {os.path.basename(file.path) for file in self.log_of(known[path.name]).files}
+            for file in path.iterdir():
+                if file.name not in named:
+                    file.unlink(missing_ok=True)
+
+    def _all(self, state: CatalogState) -> list[Kept]:
+        return [r for r in state.relations.values() if isinstance(r, ContinuousQuery | MaterializedView)]
+
+    # --- what is known of each ---------------------------------------------------------------------
+
+    def log_of(self, query: Kept) -> QueryLog:
+        with self._lock:
+            if query.id not in self._logs:
+                text = self._store.catalog.kept(log_name(query.id))
+                if text is None:
+                    raise UndefinedName(f'"{query.name}" does not exist')
+                self._logs[query.id] = QueryLog.read(text, self.folder(query.id))
+            return self._logs[query.id]
+
+    def plans_of(self, query: Kept) -> Plans:
+        with self._lock:
+            known = self._plans.get(query.id)
+            if known is None or known.query != query:
+                known = self._plans[query.id] = Plans(self._store, query)
+            return known
+
+    def begun(self, relations: Iterable[Relation], base: CatalogState, scn: int) -> dict[str, str]:
+        """What the catalog keeps of new ones: a query hands out what changes after the commit that makes it, a stored
+        answer is that of the SCN that it was computed at."""
+        found = {}
+        for relation in relations:
+            if isinstance(relation, ContinuousQuery | MaterializedView):
+                if self._store.catalog.kept(log_name(relation.id)) is not None:
+                    continue
+                log = QueryLog(base.scn if isinstance(relation, MaterializedView) else scn)
+                log.start = log.position
+                if isinstance(relation, ContinuousQuery) and relation.when == "periodic":
+                    log.next_at = _next_time(relation, time.time())
+                if isinstance(relation, MaterializedView):
+                    log.sources = self.materialized.sources_at(relation, base)
+                found[log_name(relation.id)] = log.written()
+        return found
+
+    def drop(self, id: int) -> None:
+        with self._lock:
+            self._logs.pop(id, None)
+            self._plans.pop(id, None)
+            self.spent.pop(id, None)
+        shutil.rmtree(self.folder(id), ignore_errors=True)
+        with self.news:
+            self.news.notify_all()
+
+    def oldest_position(self) -> int | None:
+        """The past after this SCN is still needed."""
+        positions = []
+        for query in self._all(self._store.catalog.state):
+            with contextlib.suppress(UndefinedName):
+                log = self.log_of(query)
+                if log.status != "inactive":
+                    positions += [log.position, *log.sources.values()]
+        return min(positions, default=None)
+
+    def save(self, query: Kept, log: QueryLog) -> None:
+        self._store.catalog.keep(log_name(query.id), log.written())
+        self.log_of(query).become(log)
+        self.tell()
+
+    def tell(self) -> None:
+        with self.news:
+            self.news.notify_all()
+
+    def _keep_positions(self) -> None:
+        with self._lock, contextlib.suppress(Error):
+            known = {query.id for query in self._all(self._store.catalog.state)}
+            self._store.catalog.keep_all({log_name(id): log.written() for id, log in self._logs.items() if id in known})
+
+    # --- waiting -----------------------------------------------------------------------------------
+
+    def find(self, name: str) -> Kept:
+        relation = self._store.catalog.state.relations.get(name)
+        if relation is None:
+            raise UndefinedName(f'continuous query "{name}" does not exist')
+        if not isinstance(relation, ContinuousQuery | MaterializedView):
+            raise WrongObject(f'"{name}" is neither a continuous query nor a materialized view')
+        return relation
+
+    def wait(self, query: Kept, scn: int, timeout: float | None = None) -> None:
+        """Returns when it has computed up to an SCN."""
+        newest = self._store.catalog.state.scn
+        if scn > newest:
+            raise InvalidParameter(f"SCN {scn} has not been reached", detail=f"The newest commit is {newest}.")
+        if isinstance(query, MaterializedView) and query.when == "on commit":
+            self.materialized.bring([query])
+            return
+        end = None if timeout is None else time.monotonic() + timeout
+        self.wake()
+        while True:
+            log = self.log_of(self._still_there(query))
+            if log.position >= scn or not self._has_news(query, log, scn):
+                return
+            if log.status != "active":
+                raise suspended(query.name, log)
+            left = None if end is None else end - time.monotonic()
+            if left is not None and left <= 0:
+                raise Cancelled(f'"{query.name}" has not reached SCN {scn} in time')
+            with self.news:
+                if self.log_of(query).position < scn:
+                    self.news.wait(_LOOK if left is None else min(left, _LOOK))
+
+    def _still_there(self, query: Kept) -> Kept:
+        if self._store.is_closed or self._stop.is_set():
+            raise Closed("the database is closed")
+        found = self._store.catalog.state.relations.get(query.name)
+        if found is None or found.id != query.id:
+            raise UndefinedName(f'"{query.name}" was dropped')
+        return cast(Kept, found)
+
+    def _has_news(self, query: Kept, log: QueryLog, upto: int) -> bool:
+        """Whether something that it reads was committed after its position."""
+        state = self._store.catalog.state
+        plans = self.plans_of(query)
+        if plans.views(state):
+            return True
+        ids = [table.id for table in plans.tables(state)]
+        return bool(ids and self._store.catalog.commits_that_changed(ids, log.position, upto))
+
+    # --- computing ---------------------------------------------------------------------------------
+
+    def recompute(self, query: ContinuousQuery, cancellation: Cancellation | None = None) -> int:
+        """Computes up to now, and returns that SCN."""
+        with self.computing:
+            state = self._store.catalog.state
+            log = self.log_of(query)
+            if log.status != "active":
+                raise suspended(query.name, log)
+            while log.position < state.scn:
+                failure = self._compute([query], state, cancellation).get(query.id)
+                if failure is not None:
+                    raise failure
+            return state.scn
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            self._wake.wait(self._pause())
+            if self._stop.is_set():
+                return
+            self._wake.clear()
+            with contextlib.suppress(Error):
+                self._round()
+
+    def _pause(self) -> float | None:
+        """How long until the clock has something to do; None: until somebody wakes it."""
+        state, now = self._store.catalog.state, time.time()
+        times = []
+        for query in self._all(state):
+            with contextlib.suppress(Error):
+                log = self.log_of(query)
+                if log.status == "active" and log.next_at is not None:
+                    times.append(max(log.next_at - now, 0.0))
+                if (
+                    isinstance(query, ContinuousQuery)
+                    and query.when == "on commit"
+                    and self.plans_of(query).views(state)
+                ):
+                    times.append(_LOOK)
+        return min(times, default=None)
+
+    def _round(self) -> None:
+        """All that is due, once."""
+        with self.computing:
+            state, now = self._store.catalog.state, time.time()
+            due: list[ContinuousQuery] = []
+            stored: list[MaterializedView] = []
+            for query in self._all(state):
+                log = self.log_of(query)
+                if log.status != "active" or not self._is_due(query, log, state, now):
+                    continue
+                if isinstance(query, ContinuousQuery):
+                    due.append(query)
+                else:
+                    stored.append(query)
+            if due:
+                self._compute(due, state)
+                self._set_clocks(due, now)
+            for view in stored:
+                with contextlib.suppress(Error):
+                    self.materialized.refresh(view)
+                self._set_clocks([view], now)
+            if any(self.log_of(query).position < state.scn for query in due if self.log_of(query).status == "active"):
+                self._wake.set()
+
+    def _is_due(self, query: Kept, log: QueryLog, state: CatalogState, now: float) -> bool:
+        if query.when == "on demand":
+            return False
+        if query.when == "periodic":
+            return log.next_at is not None and log.next_at <= now
+        if log.position >= state.scn:
+            return False
+        if self._has_news(query, log, state.scn):
+            return True
+        log.position = state.scn
+        self.tell()
+        return False
+
+    def _set_clocks(self, queries: Sequence[Kept], now: float) -> None:
+        for query in queries:
+            if query.when == "periodic":
+                log = self.log_of(query)
+                self.save(query, replace(log, next_at=_next_time(query, now)))
+
+    def _compute(
+        self, queries: Sequence[ContinuousQuery], state: CatalogState, cancellation: Cancellation | None = None
+    ) -> dict[int, Error]:
+        """The changes of several queries up to a picture, in one job for each kernel; those that fail are suspended."""
+        began, failures = time.monotonic(), dict[int, Error]()
+        steps = list[_Step]()
+        for query in queries:
+            try:
+                steps += self._steps_of(query, state)
+            except Error as error:
+                failures[query.id] = self._failed(query, error)
+        try:
+            answers = self._run_steps(steps, cancellation)
+        except Error as error:
+            if len(queries) > 1 and not isinstance(error, Cancelled):
+                return {id: e for query in queries for id, e in self._compute([query], state, cancellation).items()}
+            return failures | {query.id: self._failed(query, error) for query in queries if query.id not in failures}
+        for query in queries:
+            own = [(step, answer) for step, answer in zip(steps, answers, strict=True) if step.query is query]
+            if own and query.id not in failures:
+                try:
+                    self._record(query, own)
+                except Error as error:
+                    failures[query.id] = self._failed(query, error)
+        self._note_costs(queries, steps, time.monotonic() - began)
+        return failures
+
+    def _note_costs(self, queries: Sequence[ContinuousQuery], steps: Sequence[_Step], seconds: float) -> None:
+        for query in queries:
+            spent = self.spent.setdefault(query.id, Spent())
+            spent.computed += sum(step.query is query for step in steps)
+            spent.jobs += 1
+            spent.seconds += seconds
+            spent.last_seconds = seconds
+
+    def _steps_of(self, query: ContinuousQuery, state: CatalogState) -> list[_Step]:
+        """What is to be computed: commit by commit, or all commits as one."""
+        log, plans, catalog = self.log_of(query), self.plans_of(query), self._store.catalog
+        ids = [table.id for table in plans.tables(state)]
+        scns = catalog.commits_that_changed(ids, log.position, state.scn) if ids else []
+        if not scns:
+            return [_Step(query, state.scn, None)]
+        if not query.transactional:
+            scns = [state.scn]
+        steps, before = list[_Step](), catalog.state_at(log.position)
+        for scn in scns[:STEPS]:
+            after = state if scn == state.scn else catalog.state_at(scn)
+            steps.append(_Step(query, scn, plans.change(Between(after, before))))
+            before = after
+        if len(scns) <= STEPS and steps[-1].scn < state.scn:
+            steps.append(_Step(query, state.scn, None))
+        return steps
+
+    def _run_steps(self, steps: Sequence[_Step], cancellation: Cancellation | None) -> list[Answer | None]:
+        """Their answers, where they have something to compute."""
+        answers: list[Answer | None] = [None] * len(steps)
+        for kernel in ("duckdb", "spark"):
+            places = [p for p, step in enumerate(steps) if step.change is not None and step.change.kernel == kernel]
+            if not places:
+                continue
+            pieces = [self._piece(steps[place]) for place in places]
+            self.jobs += 1
+            run = self._store.engine.run
+            found = run(kernel, pieces, label="changes", cancellation=cancellation or self._cancellation)
+            for place, answer in zip(places, found, strict=True):
+                answers[place] = answer
+        return answers
+
+    def _piece(self, step: _Step) -> Piece:
+        query, change = step.query, step.change
+        assert change is not None
+        os.makedirs(self.folder(query.id), exist_ok=True)
+        key = key_places(query)
+        text = changes_text(change.net, len(query.columns), key, step.scn, change.kernel)
+        checks = [key_check(key, change.kernel)] if key else []
+        output = WriteParquet(self.folder(query.id), log_columns(query), compressed=False)
+        return change.sources.piece(text, output, checks)
+
+    def _record(self, query: ContinuousQuery, steps: Sequence[tuple[_Step, Answer | None]]) -> None:
+        """What was computed goes to those who take it, and is written down together with that."""
+        files: list[KeptFile] = []
+        for step, answer in steps:
+            if answer is not None:
+                self._check_key(query, answer)
+                files += [file for file in kept_files(self._store, [answer], step.scn) if file.rows]
+        position = steps[-1][0].scn
+        if files:
+            self._check_others(query, files, position)
+        before = self.log_of(query)
+        log = before.with_files(files, position)
+        if files:
+            delivering.check_room(self._store, query, log)
+            delivering.deliver(self._store, query, files, log.written())
+            self.spent.setdefault(query.id, Spent()).changes += sum(file.rows for file in files)
+        before.become(log)
+        self.tell()
+        self.triggers.wake()
+
+    def _check_key(self, query: ContinuousQuery, answer: Answer) -> None:
+        found = answer.checks.get(KEY_CHECK)
+        if found is not None and found.num_rows:
+            raise key_violation(query, list(found.slice(0, 1).to_pylist()[0].values()))
+
+    def _check_others(self, query: ContinuousQuery, files: Sequence[KeptFile], scn: int) -> None:
+        """A key that came must not be one that a row had all along."""
+        if not query.key or query.key_is_proved:
+            return
+        state = self._store.catalog.state_at(scn)
+        found = self.materialized.answers_with_keys(query, state, files, key_places(query))
+        if found:
+            raise key_violation(query, found)
+
+    def _failed(self, query: ContinuousQuery, error: Error) -> Error:
+        """It stops where it is: nothing is lost, and ALTER … ACTIVATE goes on from there."""
+        if isinstance(error, Cancelled) or self._stop.is_set() or self._store.is_closed:
+            return error
+        if isinstance(error, EngineError) and "gone" in error.message:
+            return error
+        text = error.message + (f" ({error.detail})" if error.detail else "")
+        with contextlib.suppress(Error):
+            self.save(query, replace(self.log_of(query), status="suspended", error=text))
+        return error
+
+    def restart_clock(self, query: ContinuousQuery) -> None:
+        """After ALTER … COMPUTE."""
+        with self.computing:
+            next_at = _next_time(query, time.time()) if query.when == "periodic" else None
+            self.save(query, replace(self.log_of(query), next_at=next_at))
+        self.wake()
+
+    # --- states ------------------------------------------------------------------------------------
+
+    def set_status(self, query: ContinuousQuery, status: Status) -> None:
+        with self.computing:
+            log = self.log_of(query)
+            if status == "active" and log.status == "inactive":
+                # It has remembered nothing: what it hands out begins here.
+                scn = self._store.catalog.state.scn
+                log = replace(log, position=scn, start=scn, files=[])
+            elif status == "inactive":
+                for file in log.files:
+                    file.doom()
+                log = replace(log, files=[])
+            next_at = _next_time(query, time.time()) if query.when == "periodic" else None
+            self.save(query, replace(log, status=status, error=None, next_at=next_at))
+        self.wake()
+
+
+# --- small things --------------------------------------------------------------------------------------
+
+
+def key_places(query: ContinuousQuery) -> list[int]:
+    return [query.column_names.index(name) for name in query.key]
+
+
+def log_columns(query: ContinuousQuery) -> tuple[tuple[str, Type], ...]:
+    """How its changes lie in files."""
+    types = [type_ for _, type_ in query.columns]
+    rows = list(zip(row_names(len(types)), types, strict=True))
+    olds = list(zip(old_names(len(types)), types, strict=True))
+    return ((SCN, BIGINT), (NUMBER, BIGINT), (KIND, TEXT), *rows, *olds)
+
+
+def log_input(query: ContinuousQuery, files: Sequence[KeptFile]) -> Files:
+    return Files(
+        tuple(file.path for file in files),
+        tuple(FileColumn(name, type_) for name, type_ in log_columns(query)),
+        rows=sum(file.rows for file in files),
+        bytes=sum(file.bytes for file in files),
+    )
+
+
+def key_violation(query: ContinuousQuery, values: Sequence[object]) -> UniqueViolation:
+    named = f"({', '.join(query.key)})=({', '.join(printed(value) for value in values)})"
+    is_null = any(value is None for value in values)
+    return UniqueViolation(
+        f'continuous query "{query.name}" violates its primary key',
+        detail=f"Key {named} {'has a NULL' if is_null else 'belongs to more than one row of the result'}.",
+        hint="Mend the rows, or create the query with another key; ALTER CONTINUOUS QUERY … ACTIVATE goes on.",
+    )
+
+
+def suspended(name: str, log: QueryLog) -> Error:
+    return Error(
+        f'"{name}" is {log.status}',
+        detail=log.error,
+        hint=f"ALTER CONTINUOUS QUERY {name} ACTIVATE goes on.",
+        sqlstate="55000",
+    )
+
+
+def _next_time(query: Kept, now: float) -> float:
+    """The first time after now that the clock of a periodic query comes to."""
+    period = float(query.period_seconds or 1)
+    start = query.start_at if isinstance(query, ContinuousQuery) and query.start_at is not None else now
+    return start if start > now else start + (int((now - start) / period) + 1) * period

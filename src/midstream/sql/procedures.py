@@ -1,0 +1,69 @@
+"""Calls that do something: SELECT cq_recompute('name'), and dequeue('queue', 'subscriber', 100) in FROM."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from midstream.errors import InvalidParameter, Position, SqlSyntaxError
+from midstream.sql.positions import position_of
+from midstream.sql.statements import Sql
+
+RECOMPUTE, DEQUEUE = "cq_recompute", "dequeue"
+
+
+@dataclass(frozen=True)
+class ProcedureCall:
+    name: str
+    """What its column or its rows are called."""
+    arguments: tuple[object, ...]
+    position: Position | None
+
+
+def recompute_call(query: Sql, parameters: Sequence[object]) -> ProcedureCall | None:
+    """None: it is another query."""
+    if RECOMPUTE not in query.text.lower():
+        return None
+    tree = query.tree()
+    if not isinstance(tree, exp.Select) or len(tree.expressions) != 1 or tree.args.get("from_"):
+        return None
+    [item] = tree.expressions
+    call = item.this if isinstance(item, exp.Alias) else item
+    if not _is_call(call, RECOMPUTE):
+        return None
+    return ProcedureCall(item.alias or RECOMPUTE, _arguments(call, parameters), position_of(call))
+
+
+def take_dequeues(query: Sql, parameters: Sequence[object]) -> tuple[Sql, list[ProcedureCall]]:
+    """The query with names in place of its calls of dequeue(), and these."""
+    if DEQUEUE not in query.text.lower():
+        return query, []
+    tree, calls = query.tree(), list[ProcedureCall]()
+    for node in [table for table in tree.find_all(exp.Table) if _is_call(table.this, DEQUEUE)]:
+        name = f"~dequeued {len(calls) + 1}"
+        calls.append(ProcedureCall(name, _arguments(node.this, parameters), position_of(node.this)))
+        node.set("this", exp.to_identifier(name, quoted=True))
+        if not node.args.get("alias"):
+            node.set("alias", exp.TableAlias(this=exp.to_identifier(DEQUEUE, quoted=True)))
+    return Sql(tree, query.text), calls
+
+
+def _is_call(node: object, name: str) -> bool:
+    return isinstance(node, exp.Anonymous) and node.name.lower() == name
+
+
+def _arguments(call: exp.Expression, parameters: Sequence[object]) -> tuple[object, ...]:
+    return tuple(_value(node, parameters) for node in call.expressions)
+
+
+def _value(node: exp.Expression, parameters: Sequence[object]) -> object:
+    if isinstance(node, exp.Parameter):
+        number = int(node.name)
+        if not 1 <= number <= len(parameters):
+            raise InvalidParameter(f"there is no value for ${number}")
+        return parameters[number - 1]
+    if isinstance(node, exp.Literal):
+        return node.name if node.is_string else int(node.name)
+    raise SqlSyntaxError("a value is needed here, not an expression", position=position_of(node))
