@@ -140,19 +140,6 @@ def test_a_stream_is_not_fed_from_itself(shop: Any, sql: str) -> None:
     assert error.sqlstate in ("42803", "42P19", "0A000", "72000")
 
 
-VIEWS = [
-    "CREATE MATERIALIZED VIEW w AS SELECT count(*) AS n FROM users",
-]
-
-
-@pytest.mark.parametrize("sql", VIEWS)
-def test_a_view_that_is_not_there_yet_says_so(shop: Any, sql: str) -> None:
-    error = refusal(shop, sql)
-    assert error.sqlstate == "0A000"
-    assert "yet" in error.message
-    assert error.position is not None
-
-
 BAD_DEFINITIONS = {
     "CREATE STREAM posts (a int)": ("42P07", "already exists"),
     "CREATE STREAM users (a int)": ("42P07", "already exists"),

@@ -70,6 +70,8 @@ class Between:
     before: CatalogState
     ranges: Mapping[int, tuple[int, int]] = field(default_factory=dict)
     """For a materialized view: the SCNs of its own commits that lie between."""
+    by_log: bool = False
+    """Whether what was before is what is there less what came and with what went, and not read as of that SCN."""
 
     def range_of(self, table: Table) -> tuple[int, int]:
         return self.ranges.get(table.id, (self.before.scn, self.state.scn))
@@ -161,7 +163,7 @@ def add_scan(store: Store, picture: Picture, scan: Scan, sources: Sources) -> No
     elif isinstance(relation, Stream):
         _add_history(store, picture.state, relation, scan, sources)
     elif scan.source == "before":
-        sources.inputs[scan.name] = _files_before(store, _between(picture).before, relation, scan.columns)
+        _add_before(store, _between(picture), relation, scan, sources)
     elif scan.source == "delta":
         _add_changes_between(store, relation, scan, sources, *_between(picture).range_of(relation))
     elif scan.source == "changes":
@@ -295,6 +297,27 @@ def table_files(
         rows=sum(file.rows for file in files),
         bytes=int(sum(file.bytes for file in files) * share),
     )
+
+
+def _add_before(store: Store, between: Between, table: Table, scan: Scan, sources: Sources) -> None:
+    """A table before some commits: its files of that SCN, or its files of now and the log of these commits."""
+    if not between.by_log:
+        sources.inputs[scan.name] = _files_before(store, between.before, table, scan.columns)
+        return
+    needed = tuple(dict.fromkeys((ROW_ID, *scan.columns)))
+    sources.inputs[f"{scan.name}_now"] = table_files(store, between.state, table, needed)
+    log = replace(scan, name=f"{scan.name}_log", columns=(*needed, WEIGHT, "trans_scn"))
+    _add_changes_between(store, table, log, sources, *between.range_of(table))
+    id, weight = sources.quote(ROW_ID), sources.quote(WEIGHT)
+    untouched = f" WHERE {id} NOT IN (SELECT {id} FROM {sources.quote(log.name)})"
+    first = f"row_number() OVER (PARTITION BY {id} ORDER BY trans_scn, {weight})"
+    numbered = f"(SELECT *, {first} AS n FROM {sources.quote(log.name)}) AS numbered"
+    listed = ", ".join(sources.quote(column) for column in scan.columns)
+    texts = [
+        sources.select(scan.columns, f"{scan.name}_now", untouched),
+        f"SELECT {listed} FROM {numbered} WHERE n = 1 AND {weight} < 0",
+    ]
+    sources.view(scan.name, texts)
 
 
 def _files_before(store: Store, before: CatalogState, table: Table, columns: Sequence[str]) -> Files:

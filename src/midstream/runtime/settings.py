@@ -84,6 +84,20 @@ SETTINGS = {
             "the most changes that wait for the slowest subscriber of a queue",
             True,
         ),
+        Setting(
+            "preimage",
+            "auto",
+            _one_of("auto", "as of", "anti-join"),
+            "how a change reads a table as it was: as of that SCN, or less what the log has",
+            True,
+        ),
+        Setting(
+            "foreign_key_units",
+            "auto",
+            _one_of("auto", "on", "off"),
+            "whether rows that came with the row that they refer to are joined with what came alone",
+            True,
+        ),
         Setting("retain_history", 7 * 86400.0, read_duration, "how long AS OF and the change logs reach back", True),
     )
 }

@@ -134,7 +134,7 @@ def unit_of(
     """The parent whose new rows the rows of a child probably came with, and the columns that meet."""
     own = components[place]
     change = terms.images.change_of(own.item) if own.item is not None else None
-    if change is None or change.kind != "insert" or not terms.uses_keys:
+    if change is None or change.kind != "insert" or not (terms.uses_keys and terms.uses_units):
         return None
     for reference in references_in(terms, query):
         for component in components[:place]:

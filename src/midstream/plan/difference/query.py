@@ -44,16 +44,18 @@ def bind_difference(
     changed: Mapping[int, Changed],
     *,
     uses_keys: bool = True,
+    uses_units: bool = True,
     in_full: bool = False,
 ) -> Difference:
-    """`changed`: the tables that changed, by their ids; `uses_keys`: foreign keys held before and after; `in_full`: the
-    query is computed before and after, and compared."""
+    """`changed`: the tables that changed, by their ids; `uses_keys`: foreign keys held before and after; `uses_units`:
+    rows that came with the row that they refer to are joined with what came alone; `in_full`: the query is computed
+    before and after, and compared."""
     binding = new_binding(schema, context)
     bound = queries.bind_query_tree(binding, query.tree(), Scope())
     tree = infer(binding, name_outputs(bound, kernel_names(len(bound.names))).tree)
     outputs = [Output(name, type_of(node)) for name, node in zip(bound.names, projections(tree), strict=True)]
     write_out_ctes(binding, tree)
-    terms = Terms(Images(binding, changed), uses_keys)
+    terms = Terms(Images(binding, changed), uses_keys, uses_units)
     found = terms.recomputed(tree, "refresh = 'full'") if in_full else terms.of_query(tree)
     if not found:
         return Difference(None, tuple(terms.steps))

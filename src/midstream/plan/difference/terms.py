@@ -39,6 +39,8 @@ class Terms:
     images: Images
     uses_keys: bool = True
     """Whether foreign keys may prove that a term is empty."""
+    uses_units: bool = True
+    """Whether rows that came with the row that they refer to are joined with what came alone."""
     steps: list[Step] = field(default_factory=list)
 
     def note(self, step: Step) -> None:

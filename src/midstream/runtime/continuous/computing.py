@@ -7,7 +7,7 @@ definitions are the same.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 
 from midstream.kernels import Kernel
@@ -84,7 +84,8 @@ class Plans:
 
     def difference(self, state: CatalogState, changed: Mapping[int, Changed], uses_keys: bool) -> Difference:
         self.bound(state)
-        key = (tuple(sorted((id, change.kind) for id, change in changed.items())), uses_keys)
+        units = database_setting(self.store, "foreign_key_units")
+        key = (tuple(sorted((id, change.kind) for id, change in changed.items())), uses_keys, units)
         if key not in self._known:
             self._known[key] = bind_difference(
                 self._sql(),
@@ -92,6 +93,7 @@ class Plans:
                 context_at(state),
                 changed,
                 uses_keys=uses_keys,
+                uses_units=units != "off",
                 in_full=self.query.refresh == "full",
             )
         return self._known[key]
@@ -108,8 +110,14 @@ class Plans:
         if difference.query is None:
             return None
         settings = {**DEFAULTS, "kernel": self.query.kernel}
+        if database_setting(self.store, "preimage") == "anti-join":
+            between = replace(between, by_log=True)
         choice, sources = prepare(self.store, between, difference.query, settings)
         return Change(choice.kernel, sources, difference.query.sql(choice.kernel), difference)
+
+
+def database_setting(store: Store, name: str) -> str:
+    return str(store.catalog.setting(name) or DEFAULTS[name])
 
 
 def changes_between(store: Store, tables: Sequence[Table], between: Between) -> dict[int, Changed]:

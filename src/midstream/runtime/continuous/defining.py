@@ -82,6 +82,11 @@ def create_continuous_query(writer: Writer, statement: CreateContinuousQuery) ->
     notices = check_maintenance(writer.transaction.store, query, writer.transaction.state, writer.context)
     _check_answer(writer, query)
     transaction.define([query])
+    if any(isinstance(scan.relation, ContinuousView) for scan in Plans(transaction.store, query).bound(state).scans):
+        transaction.store.queries.first_answers[query.id] = transaction.store.queries.answers.first(query)
+        notices.append(
+            "it reads a continuous view: its answer is computed when that changes, and compared with the last"
+        )
     return notices
 
 
@@ -249,7 +254,7 @@ def check_maintenance(
     store: Store, query: ContinuousQuery | MaterializedView, state: CatalogState, context: BindContext
 ) -> list[str]:
     """Notices about what is computed anew; with refresh = 'incremental' that is an error."""
-    if query.refresh == "full":
+    if query.refresh == "full" or Plans(store, query).views(state):
         return []
     anew = [step for step in steps_of(store, query, state) if step.kind == "recompute"]
     if anew and query.refresh == "incremental":

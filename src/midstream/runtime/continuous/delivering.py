@@ -46,7 +46,7 @@ TRIES = 3
 
 def deliver(store: Store, query: ContinuousQuery, files: Sequence[KeptFile], written: str) -> None:
     """Writes down what a query has handed out, together with the rows for its destination."""
-    if query.destination is None or query.is_queue:
+    if query.destination is None or query.is_queue or not files:
         store.catalog.keep(log_name(query.id), written)
         return
     for attempt in range(ATTEMPTS):

@@ -32,6 +32,8 @@ class QueryLog:
     """When a periodic one is computed next."""
     sources: dict[int, int] = field(default_factory=dict)
     """For materialized views below a stored answer: the SCN of their commit that it has seen."""
+    answer: list[KeptFile] = field(default_factory=list)
+    """The last answer of a query over continuous views."""
     last_full: str | None = None
     """Why all of a stored answer was computed anew the last time that this was so."""
 
@@ -55,6 +57,7 @@ class QueryLog:
                 "files": [file.written() for file in self.files],
                 "next_at": self.next_at,
                 "sources": self.sources,
+                "answer": [file.written() for file in self.answer],
                 "last_full": self.last_full,
             }
         )
@@ -62,9 +65,12 @@ class QueryLog:
     @classmethod
     def read(cls, text: str, folder: str) -> QueryLog:
         value = json.loads(text)
-        files = [KeptFile(os.path.join(folder, name), *rest) for name, *rest in value.pop("files")]
+        files, answer = (
+            [KeptFile(os.path.join(folder, name), *rest) for name, *rest in value.pop(key)]
+            for key in ("files", "answer")
+        )
         sources = {int(id): scn for id, scn in value.pop("sources").items()}
-        return cls(**value, files=files, sources=sources)
+        return cls(**value, files=files, sources=sources, answer=answer)
 
 
 def log_name(id: int) -> str:

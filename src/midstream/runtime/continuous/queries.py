@@ -33,6 +33,7 @@ from midstream.relations.query import ContinuousQuery, MaterializedView
 from midstream.relations.schema import Relation
 from midstream.runtime.constraints.asking import printed
 from midstream.runtime.continuous import delivering
+from midstream.runtime.continuous.answers import Answers
 from midstream.runtime.continuous.computing import Change, Kept, Plans
 from midstream.runtime.continuous.log import QueryLog, Status, log_name
 from midstream.runtime.continuous.materialized import Materialized
@@ -94,6 +95,9 @@ class Queries:
         self._cancellation = Cancellation()
         self._thread = threading.Thread(target=self._run, name="midstream-queries", daemon=True)
         self.materialized = Materialized(store, self)
+        self.answers = Answers(store, self)
+        self.first_answers: dict[int, list[KeptFile]] = {}
+        """Of queries over continuous views that are being created."""
         self.spent: dict[int, Spent] = {}
         self.jobs = 0
         self.readers = delivering.Readers(store)
@@ -133,7 +137,8 @@ class Queries:
             if path.name not in known:
                 shutil.rmtree(path, ignore_errors=True)
                 continue
-            named = {os.path.basename(file.path) for file in self.log_of(known[path.name]).files}
+            log = self.log_of(known[path.name])
+            named = {os.path.basename(file.path) for file in (*log.files, *log.answer)}
             for file in path.iterdir():
                 if file.name not in named:
                     file.unlink(missing_ok=True)
@@ -169,6 +174,7 @@ class Queries:
                     continue
                 log = QueryLog(base.scn if isinstance(relation, MaterializedView) else scn)
                 log.start = log.position
+                log.answer = self.first_answers.pop(relation.id, [])
                 if isinstance(relation, ContinuousQuery) and relation.when == "periodic":
                     log.next_at = _next_time(relation, time.time())
                 if isinstance(relation, MaterializedView):
@@ -268,7 +274,9 @@ class Queries:
             log = self.log_of(query)
             if log.status != "active":
                 raise suspended(query.name, log)
-            while log.position < state.scn:
+            first = True
+            while first or log.position < state.scn:
+                first = False
                 failure = self._compute([query], state, cancellation).get(query.id)
                 if failure is not None:
                     raise failure
@@ -349,6 +357,13 @@ class Queries:
         """The changes of several queries up to a picture, in one job for each kernel; those that fail are suspended."""
         began, failures = time.monotonic(), dict[int, Error]()
         steps = list[_Step]()
+        over_views = [query for query in queries if self.plans_of(query).views(state)]
+        for query in over_views:
+            try:
+                self._compare(query, cancellation)
+            except Error as error:
+                failures[query.id] = self._failed(query, error)
+        queries = [query for query in queries if query not in over_views]
         for query in queries:
             try:
                 steps += self._steps_of(query, state)
@@ -369,6 +384,20 @@ class Queries:
                     failures[query.id] = self._failed(query, error)
         self._note_costs(queries, steps, time.monotonic() - began)
         return failures
+
+    def _compare(self, query: ContinuousQuery, cancellation: Cancellation | None) -> None:
+        """A query over continuous views: its new answer against its last."""
+        log = self.log_of(query)
+        found = self.answers.next(query, log.answer, cancellation or self._cancellation)
+        if found.answer == log.answer:
+            log.position = max(log.position, found.scn)
+            self.tell()
+            return
+        moved = replace(log.with_files(found.changes, found.scn), answer=found.answer)
+        before = log.answer
+        self._hand_on(query, found.changes, moved)
+        for file in before:
+            file.doom()
 
     def _note_costs(self, queries: Sequence[ContinuousQuery], steps: Sequence[_Step], seconds: float) -> None:
         for query in queries:
@@ -426,7 +455,7 @@ class Queries:
         files: list[KeptFile] = []
         for step, answer in steps:
             if answer is not None:
-                self._check_key(query, answer)
+                self.check_key(query, answer)
                 files += [file for file in kept_files(self._store, [answer], step.scn) if file.rows]
         position = steps[-1][0].scn
         if files:
@@ -434,14 +463,20 @@ class Queries:
         before = self.log_of(query)
         log = before.with_files(files, position)
         if files:
-            delivering.check_room(self._store, query, log)
-            delivering.deliver(self._store, query, files, log.written())
-            self.spent.setdefault(query.id, Spent()).changes += sum(file.rows for file in files)
-        before.become(log)
+            self._hand_on(query, files, log)
+        else:
+            before.become(log)
+            self.tell()
+
+    def _hand_on(self, query: ContinuousQuery, files: Sequence[KeptFile], log: QueryLog) -> None:
+        delivering.check_room(self._store, query, log)
+        delivering.deliver(self._store, query, files, log.written())
+        self.spent.setdefault(query.id, Spent()).changes += sum(file.rows for file in files)
+        self.log_of(query).become(log)
         self.tell()
         self.triggers.wake()
 
-    def _check_key(self, query: ContinuousQuery, answer: Answer) -> None:
+    def check_key(self, query: ContinuousQuery, answer: Answer) -> None:
         found = answer.checks.get(KEY_CHECK)
         if found is not None and found.num_rows:
             raise key_violation(query, list(found.slice(0, 1).to_pylist()[0].values()))
