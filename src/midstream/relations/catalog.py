@@ -297,6 +297,32 @@ class Catalog:
             self.state = replace(self.state, versions={**self.state.versions, table_id: version})
             return self.state
 
+    def publish_answer(
+        self,
+        table_id: int,
+        scn: int,
+        version: int,
+        changes: Sequence[ChangeFile],
+        dead_files: Sequence[str],
+        next_row_id: int,
+        kept: Mapping[str, str],
+    ) -> None:
+        """A stored answer as it is at an SCN that has passed: what it was until now, it was before that SCN."""
+        with self._lock:
+            db = self._db
+            with self._transaction():
+                # Versions after the SCN are the earlier answer in other files, which this one was made from.
+                db.execute("DELETE FROM versions WHERE table_id = ? AND scn >= ?", (table_id, scn))
+                db.execute("INSERT INTO versions VALUES (?, ?, ?)", (table_id, scn, version))
+                for change in changes:
+                    written = (table_id, scn, change.path, change.kind, change.rows)
+                    db.execute("INSERT INTO changes VALUES (?, ?, ?, ?, ?)", written)
+                self._bury(table_id, dead_files, self.state.scn)
+                db.execute("INSERT OR REPLACE INTO row_ids VALUES (?, ?)", (table_id, next_row_id))
+                for name, text in kept.items():
+                    self._set_meta(f"kept {name}", text)
+            self.state = replace(self.state, versions={**self.state.versions, table_id: version})
+
     def _write(self, publication: Publication) -> None:
         db, scn = self._db, publication.scn
         db.execute("INSERT INTO commits VALUES (?, ?)", (scn, publication.committed_at))

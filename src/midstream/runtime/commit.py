@@ -119,6 +119,33 @@ def _commit_tables(
             raise
 
 
+def publish_answer(transaction: Transaction, scn: int) -> None:
+    """The changes of a stored answer become the answer of an SCN that has passed. Nobody else writes it."""
+    store = transaction.store
+    [change] = transaction.changes.values()
+    with store.commit_lock:
+        latest = store.catalog.state
+        table = change.table
+        if latest.relations.get(table.name) != table:
+            raise _conflict(f'"{table.name}" was dropped by a concurrent transaction')
+        written = _write_all(store, [change], latest)
+        with uninterrupted():
+            try:
+                store.catalog.publish_answer(
+                    table.id,
+                    scn,
+                    written.versions[table.id],
+                    [ChangeFile(scn, *described) for _, described in written.changes],
+                    [path for _, path in written.dead_files],
+                    store.next_row_id(table.id),
+                    transaction.kept,
+                )
+            except BaseException:
+                take_back(store, latest, written.versions)
+                raise
+        transaction.is_committed = True
+
+
 def _new_views(
     transaction: Transaction,
     latest: CatalogState,

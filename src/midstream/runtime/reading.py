@@ -68,13 +68,13 @@ class Between:
 
     state: CatalogState
     before: CatalogState
-    ranges: Mapping[int, tuple[int, int]] = field(default_factory=dict)
-    """For a materialized view: the SCNs of its own commits that lie between."""
     by_log: bool = False
     """Whether what was before is what is there less what came and with what went, and not read as of that SCN."""
 
-    def range_of(self, table: Table) -> tuple[int, int]:
-        return self.ranges.get(table.id, (self.before.scn, self.state.scn))
+    @property
+    def range(self) -> tuple[int, int]:
+        """The commits that lie between: those after the first SCN, up to the second."""
+        return self.before.scn, self.state.scn
 
     def pending(self, table_id: int) -> Pending | None:
         return None
@@ -165,7 +165,7 @@ def add_scan(store: Store, picture: Picture, scan: Scan, sources: Sources) -> No
     elif scan.source == "before":
         _add_before(store, _between(picture), relation, scan, sources)
     elif scan.source == "delta":
-        _add_changes_between(store, relation, scan, sources, *_between(picture).range_of(relation))
+        _add_changes_between(store, relation, scan, sources, *_between(picture).range)
     elif scan.source == "changes":
         _add_changes(store, picture.state, relation, scan, sources)
     elif scan.as_of is not None:
@@ -307,7 +307,7 @@ def _add_before(store: Store, between: Between, table: Table, scan: Scan, source
     needed = tuple(dict.fromkeys((ROW_ID, *scan.columns)))
     sources.inputs[f"{scan.name}_now"] = table_files(store, between.state, table, needed)
     log = replace(scan, name=f"{scan.name}_log", columns=(*needed, WEIGHT, "trans_scn"))
-    _add_changes_between(store, table, log, sources, *between.range_of(table))
+    _add_changes_between(store, table, log, sources, *between.range)
     id, weight = sources.quote(ROW_ID), sources.quote(WEIGHT)
     untouched = f" WHERE {id} NOT IN (SELECT {id} FROM {sources.quote(log.name)})"
     first = f"row_number() OVER (PARTITION BY {id} ORDER BY trans_scn, {weight})"

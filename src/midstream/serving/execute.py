@@ -190,7 +190,7 @@ def _with_stored(session: Session, transaction: Transaction, bound: BoundQuery, 
     stored = [
         scan.relation
         for scan in bound.scans
-        if isinstance(scan.relation, MaterializedView) and scan.source == "table" and scan.as_of is None
+        if isinstance(scan.relation, MaterializedView) and scan.source in ("table", "changes") and scan.as_of is None
     ]
     if not any(view.when == "on commit" and view.id not in transaction.defined for view in stored):
         return transaction

@@ -164,9 +164,9 @@ class TableChanges:
         self._scn = store.catalog.state.scn if after is None else after
 
     def take(self) -> Sequence[Change]:
-        if self._view.when == "on commit":
-            self._store.queries.materialized.bring([self._view])
         state = self._store.catalog.state
+        if self._view.when == "on commit":
+            state = self._store.queries.materialized.bring([self._view])
         found = changes_of_table(self._store, self._view, self._scn, state)
         self._scn = max(self._scn, state.scn)
         return found

@@ -79,6 +79,10 @@ class Plans:
         }
         return list(found.values())
 
+    def stored(self, state: CatalogState) -> list[MaterializedView]:
+        """The materialized views among them."""
+        return [table for table in self.tables(state) if isinstance(table, MaterializedView)]
+
     def views(self, state: CatalogState) -> list[ContinuousView]:
         return [scan.relation for scan in self.bound(state).scans if isinstance(scan.relation, ContinuousView)]
 
@@ -124,7 +128,7 @@ def changes_between(store: Store, tables: Sequence[Table], between: Between) -> 
     """Which tables changed between two SCNs, and how."""
     found = {}
     for table in tables:
-        files = store.catalog.changes(table.id, *between.range_of(table))
+        files = store.catalog.changes(table.id, *between.range)
         if files:
             rows = sum(file.rows for file in store.folder(table.id).files(between.state.versions[table.id]))
             found[table.id] = Changed(_kind_of(files), rows)

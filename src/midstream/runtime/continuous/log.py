@@ -30,8 +30,6 @@ class QueryLog:
     files: list[KeptFile] = field(default_factory=list)
     next_at: float | None = None
     """When a periodic one is computed next."""
-    sources: dict[int, int] = field(default_factory=dict)
-    """For materialized views below a stored answer: the SCN of their commit that it has seen."""
     answer: list[KeptFile] = field(default_factory=list)
     """The last answer of a query over continuous views."""
     last_full: str | None = None
@@ -56,7 +54,6 @@ class QueryLog:
                 "start": self.start,
                 "files": [file.written() for file in self.files],
                 "next_at": self.next_at,
-                "sources": self.sources,
                 "answer": [file.written() for file in self.answer],
                 "last_full": self.last_full,
             }
@@ -69,8 +66,7 @@ class QueryLog:
             [KeptFile(os.path.join(folder, name), *rest) for name, *rest in value.pop(key)]
             for key in ("files", "answer")
         )
-        sources = {int(id): scn for id, scn in value.pop("sources").items()}
-        return cls(**value, files=files, sources=sources, answer=answer)
+        return cls(**value, files=files, answer=answer)
 
 
 def log_name(id: int) -> str:

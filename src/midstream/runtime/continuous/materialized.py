@@ -81,10 +81,6 @@ class Materialized:
     def _below(self, view: MaterializedView, state: CatalogState) -> list[MaterializedView]:
         return [t for t in self._queries.plans_of(view).tables(state) if isinstance(t, MaterializedView)]
 
-    def sources_at(self, view: MaterializedView, state: CatalogState) -> dict[int, int]:
-        """The views that a new one reads, with the SCN that it sees them at."""
-        return {below.id: state.scn for below in self._below(view, state)}
-
     # --- refreshing --------------------------------------------------------------------------------
 
     def refresh(
@@ -127,19 +123,12 @@ class Materialized:
         spent.seconds, spent.last_seconds = spent.seconds + seconds, seconds
 
     def _between(self, view: MaterializedView, log: QueryLog, state: CatalogState) -> Between:
-        """The tables before and after; a view below is what its own commits made of it."""
-        catalog = self._store.catalog
-        before, after = catalog.state_at(log.position), self.picture(state)
-        ranges = {}
-        for below in self._below(view, state):
-            seen = log.sources.get(below.id, log.position)
-            ranges[below.id] = (seen, catalog.state.scn)
-            before = replace(before, versions={**before.versions, below.id: catalog.state_at(seen).versions[below.id]})
-        return Between(after, before, ranges)
+        """The tables before and after."""
+        return Between(self.picture(state), self._store.catalog.state_at(log.position))
 
     def _has_changed(self, view: MaterializedView, between: Between) -> bool:
         tables = self._queries.plans_of(view).tables(between.state)
-        return any(self._store.catalog.changes(table.id, *between.range_of(table)) for table in tables)
+        return any(self._store.catalog.changes(table.id, *between.range) for table in tables)
 
     def _by_changes(self, view: MaterializedView, between: Between) -> _Net | None:
         change = self._queries.plans_of(view).change(between)
@@ -174,8 +163,7 @@ class Materialized:
     ) -> bool:
         """Commits a change to the stored rows; False: they did not fit it, and nothing was done."""
         log = self._queries.log_of(view)
-        sources = {below.id: self._store.catalog.state.scn for below in self._below(view, between.state)}
-        moved = replace(log, position=between.state.scn, sources=sources, last_full=reason or log.last_full)
+        moved = replace(log, position=between.state.scn, last_full=reason or log.last_full)
         if net is None:
             self._queries.save(view, moved)
             return True
@@ -187,7 +175,7 @@ class Materialized:
                 if not self._write(writer, view, net):
                     return False
                 transaction.kept[log_name(view.id)] = moved.written()
-                _commit(transaction, cancellation)
+                _publish(transaction, view, between.state.scn, cancellation)
                 log.become(moved)
                 self._queries.tell()
                 return True
@@ -230,7 +218,11 @@ class Materialized:
         return list(found.slice(0, 1).to_pylist()[0].values()) if found is not None and found.num_rows else None
 
 
-def _commit(transaction: Transaction, cancellation: Cancellation | None) -> None:
-    from midstream.runtime.commit import commit
+def _publish(transaction: Transaction, view: MaterializedView, scn: int, cancellation: Cancellation | None) -> None:
+    """One that is kept on commit is at each SCN what it is then; others change when they are refreshed."""
+    from midstream.runtime.commit import commit, publish_answer
 
-    commit(transaction, DEFAULTS, cancellation)
+    if view.when == "on commit" and view.id in transaction.changes:
+        publish_answer(transaction, scn)
+    else:
+        commit(transaction, DEFAULTS, cancellation)

@@ -177,8 +177,6 @@ class Queries:
                 log.answer = self.first_answers.pop(relation.id, [])
                 if isinstance(relation, ContinuousQuery) and relation.when == "periodic":
                     log.next_at = _next_time(relation, time.time())
-                if isinstance(relation, MaterializedView):
-                    log.sources = self.materialized.sources_at(relation, base)
                 found[log_name(relation.id)] = log.written()
         return found
 
@@ -198,7 +196,7 @@ class Queries:
             with contextlib.suppress(UndefinedName):
                 log = self.log_of(query)
                 if log.status != "inactive":
-                    positions += [log.position, *log.sources.values()]
+                    positions.append(log.position)
         return min(positions, default=None)
 
     def save(self, query: Kept, log: QueryLog) -> None:
@@ -237,7 +235,7 @@ class Queries:
         self.wake()
         while True:
             log = self.log_of(self._still_there(query))
-            if log.position >= scn or not self._has_news(query, log, scn):
+            if log.position >= scn or self._has_nothing_to_do(query, log, scn):
                 return
             if log.status != "active":
                 raise suspended(query.name, log)
@@ -256,6 +254,11 @@ class Queries:
             raise UndefinedName(f'"{query.name}" was dropped')
         return cast(Kept, found)
 
+    def _has_nothing_to_do(self, query: Kept, log: QueryLog, upto: int) -> bool:
+        """Stored answers below may yet have to be refreshed."""
+        below = self.plans_of(query).stored(self._store.catalog.state)
+        return not below and not self._has_news(query, log, upto)
+
     def _has_news(self, query: Kept, log: QueryLog, upto: int) -> bool:
         """Whether something that it reads was committed after its position."""
         state = self._store.catalog.state
@@ -270,7 +273,7 @@ class Queries:
     def recompute(self, query: ContinuousQuery, cancellation: Cancellation | None = None) -> int:
         """Computes up to now, and returns that SCN."""
         with self.computing:
-            state = self._store.catalog.state
+            state = self.materialized.bring(self.plans_of(query).stored(self._store.catalog.state), cancellation)
             log = self.log_of(query)
             if log.status != "active":
                 raise suspended(query.name, log)
@@ -312,28 +315,26 @@ class Queries:
         """All that is due, once."""
         with self.computing:
             state, now = self._store.catalog.state, time.time()
-            due: list[ContinuousQuery] = []
-            stored: list[MaterializedView] = []
-            for query in self._all(state):
-                log = self.log_of(query)
-                if log.status != "active" or not self._is_due(query, log, state, now):
-                    continue
-                if isinstance(query, ContinuousQuery):
-                    due.append(query)
-                else:
-                    stored.append(query)
+            everything = self._all(state)
+            for view in everything:
+                if isinstance(view, MaterializedView) and self._is_due(view, self.log_of(view), state, now):
+                    with contextlib.suppress(Error):
+                        self.materialized.refresh(view)
+                    self._set_clocks([view], now)
+            state = self.materialized.picture(state)
+            due = [
+                query
+                for query in everything
+                if isinstance(query, ContinuousQuery) and self._is_due(query, self.log_of(query), state, now)
+            ]
             if due:
                 self._compute(due, state)
                 self._set_clocks(due, now)
-            for view in stored:
-                with contextlib.suppress(Error):
-                    self.materialized.refresh(view)
-                self._set_clocks([view], now)
             if any(self.log_of(query).position < state.scn for query in due if self.log_of(query).status == "active"):
                 self._wake.set()
 
     def _is_due(self, query: Kept, log: QueryLog, state: CatalogState, now: float) -> bool:
-        if query.when == "on demand":
+        if log.status != "active" or query.when == "on demand":
             return False
         if query.when == "periodic":
             return log.next_at is not None and log.next_at <= now

@@ -40,7 +40,7 @@ def _stored(store: Store, view: MaterializedView) -> tuple[list[Change], int]:
     files = store.folder(view.id).path
     paths = [str(files / file.path) for file in store.folder(view.id).files(state.versions[view.id])]
     table = store.engine.look_up(Piece("SELECT * FROM stored", {"stored": change_files(view, paths)})).table
-    scn = store.catalog.state.scn
+    scn = state.scn
     if table is None:
         return [], scn
     types = [column.type for column in view.columns]
