@@ -15,6 +15,7 @@ from midstream.errors import Closed, DatabaseInUse, OutOfResources, StorageError
 from midstream.log.files import LocalFiles
 from midstream.maintenance.engine import Progress
 from midstream.runtime.continuous.queries import Queries
+from midstream.runtime.continuous.streamed import STREAMED, StreamedReader
 from midstream.runtime.gathering import Gatherer
 from midstream.runtime.history import HISTORY, HistoryReader
 from midstream.runtime.lateness import LATE, LateReader
@@ -164,6 +165,7 @@ READERS: dict[str, ReaderMaker] = {
     LATE: LateReader,
     TALLY: TallyReader,
     ROW_TALLY: TallyReader,
+    STREAMED: StreamedReader,
 }
 """Who can read a stream."""
 

@@ -590,7 +590,8 @@ def _changes_item(
     first, last = (_scn(binding, reading.args[key], node) for key in ("first", "last"))
     if first > last:
         raise SqlSyntaxError("CHANGES goes from a commit to a later one", position=place_of(node))
-    binding.schema.relation(name, max(first - 1, 0))
+    if binding.schema.relation(name, first) is None:
+        raise HistoryGone(f'"{name}" was not there at SCN {first}', position=place_of(node))
     listed = ", ".join(written_name(column) for column in table.column_names)
     text = (
         f"SELECT {listed}, {_CHANGE_TYPE} AS _change_type, trans_scn AS _commit_version "

@@ -77,6 +77,7 @@ def encode(relation: Relation) -> str:
             "period_seconds": relation.period_seconds,
             "refresh": relation.refresh,
             "kernel": relation.kernel,
+            "append_only": relation.append_only,
         }
     if isinstance(relation, Stream):
         written |= {
@@ -104,7 +105,8 @@ def decode(kind: str, id: int, name: str, text: str) -> Relation:
     if kind == "table":
         return Table(id, name, columns, constraints)
     if kind == "materialized view":
-        return MaterializedView(id, name, columns, constraints, **value | {"reads": tuple(value["reads"])})
+        lists = {key: tuple(value[key]) for key in ("reads", "append_only")}
+        return MaterializedView(id, name, columns, constraints, **value | lists)
     history = value.pop("history")
     checks = cast("tuple[CheckConstraint, ...]", constraints)
     return Stream(id, name, columns, checks, **value, history=History(**history) if history else None)

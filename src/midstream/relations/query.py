@@ -47,6 +47,10 @@ class ContinuousQuery:
     kinds: tuple[str, ...] = KINDS
     refresh: Refresh = "auto"
     kernel: str = "auto"
+    stream: str | None = None
+    """The stream whose rows are its changes."""
+    append_only: tuple[str, ...] = ()
+    """Tables whose rows may not be changed while it is there: its window functions go by what increases in them."""
     key_is_proved: bool = False
     """Whether the query alone makes the key unique."""
 
@@ -69,6 +73,7 @@ class MaterializedView(Table):
     period_seconds: float | None = None
     refresh: Refresh = "auto"
     kernel: str = "auto"
+    append_only: tuple[str, ...] = ()
 
     @property
     def key(self) -> Key | None:

@@ -114,9 +114,16 @@ def _commit_tables(
         except BaseException:
             if not store.catalog.has_commit(scn):
                 take_back(store, latest, written.versions)
-                for view in views:
-                    store.views.drop(view.id)
+                _unmake(store, views)
             raise
+
+
+def _unmake(store: Store, made: Iterable[ContinuousView | ContinuousQuery]) -> None:
+    for view in made:
+        if isinstance(view, ContinuousQuery):
+            store.queries.detach(view.id)
+        else:
+            store.views.drop(view.id)
 
 
 def publish_answer(transaction: Transaction, scn: int) -> None:
@@ -151,19 +158,21 @@ def _new_views(
     latest: CatalogState,
     settings: Mapping[str, object],
     cancellation: Cancellation | None,
-) -> list[ContinuousView]:
-    """Pipelines of new views are there before the views, so that no insert comes between."""
+) -> list[ContinuousView | ContinuousQuery]:
+    """Readers of streams for new views and queries are there before these, so that no insert comes between."""
     known = {relation.id for relation in latest.relations.values()}
-    made: list[ContinuousView] = []
+    made: list[ContinuousView | ContinuousQuery] = []
     picture = transaction.glimpse(transaction.rebased(latest))
     try:
         for view in transaction.defined.values():
             if isinstance(view, ContinuousView) and view.id not in known:
                 transaction.store.views.create(view, picture, settings, cancellation)
                 made.append(view)
+            elif isinstance(view, ContinuousQuery) and view.stream is not None and view.id not in known:
+                transaction.store.queries.attach(view, picture.state)
+                made.append(view)
     except BaseException:
-        for view in made:
-            transaction.store.views.drop(view.id)
+        _unmake(transaction.store, made)
         raise
     return made
 

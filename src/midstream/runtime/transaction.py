@@ -18,8 +18,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import cast
 
+from midstream.errors import DependentObjects
 from midstream.maintenance.engine import Piece, WriteParquet
 from midstream.relations.catalog import CatalogState
+from midstream.relations.query import ContinuousQuery, MaterializedView
 from midstream.relations.schema import Relation, has_folder
 from midstream.relations.stream import Stream
 from midstream.relations.table import ROW_ID, ROW_ID_TYPE, Table
@@ -168,6 +170,8 @@ class Transaction:
 
     def apply(self, change: StatementChange) -> None:
         """Folds a statement's change into the net change of its table."""
+        if change.updated or change.deleted:
+            self._check_append_only(change.table)
         before = self._touch(change.table)
         touched = change.updated.rows + change.deleted.rows
         if not touched:
@@ -181,6 +185,16 @@ class Transaction:
             updated=before.updated.plus(change.updated),
             deleted=before.deleted.plus(change.deleted),
         )
+
+    def _check_append_only(self, table: Table) -> None:
+        """Window functions of a continuous query may go by what increases in a table, to which rows then only come."""
+        for relation in self.state.relations.values():
+            if isinstance(relation, ContinuousQuery | MaterializedView) and table.name in relation.append_only:
+                raise DependentObjects(
+                    f'rows of table "{table.name}" cannot be updated or deleted',
+                    detail=f'"{relation.name}" has window functions over it, in the order of a column that increases.',
+                    hint=f'Drop "{relation.name}" first, or insert rows only.',
+                )
 
     def end(self) -> None:
         """Lets go of the picture, and of what was staged or made for a transaction that did not commit."""

@@ -84,8 +84,11 @@ def _cost(spent: Spent) -> str:
 
 def _terms(session: Session, query: Kept, state: CatalogState) -> Iterator[str]:
     plans = Plans(session.store, query)
+    if plans.stream is not None:
+        yield f"Rows that come to stream {plans.stream}, filtered and mapped, are its changes: a reader of the stream."
+        return
     if plans.views(state):
-        yield "It reads a continuous view: its answer is computed anew, and compared with the last one."
+        yield "It reads a continuous view: its answer is computed when that may have changed, and compared."
         return
     if query.refresh == "full":
         yield "refresh = 'full': the query is computed before and after, and compared."

@@ -122,7 +122,8 @@ class QueryChanges:
         if log.start > self._place[0]:
             raise HistoryGone(
                 f'changes of continuous query "{self._query.name}" that this subscription had yet to get are gone',
-                hint="Read faster, or keep more: a longer retain_history.",
+                detail="They are older than retain_history, or the query was deactivated and activated again.",
+                hint="Subscribe anew, with snapshot=True to begin with what is there.",
             )
         found: list[Change] = []
         for change in changes_in(self._query, list(log.files), self._place):

@@ -12,6 +12,7 @@ from midstream.plan.cut.build import text_of
 from midstream.plan.functions import FUNCTIONS
 from midstream.plan.nodes import bare
 from midstream.plan.typing.nodes import Call
+from midstream.relations.table import Table
 
 
 def key_holds(bound: BoundQuery, key: Sequence[str]) -> bool:
@@ -26,6 +27,20 @@ def key_holds(bound: BoundQuery, key: Sequence[str]) -> bool:
         return bool(tree.args.get("distinct")) and set(key) == set(names)
     plain = [node for node in group.expressions if not isinstance(node, exp.GroupingSets | exp.Rollup | exp.Cube)]
     return len(plain) == len(group.expressions) and {text_of(node) for node in plain} <= mine
+
+
+def increasing_tables(bound: BoundQuery) -> tuple[str, ...]:
+    """Tables that window functions go through in the order of a column that increases in them."""
+    tree = bound._tree
+    scans = {scan.name: scan.relation for scan in bound.scans if isinstance(scan.relation, Table)}
+    items = {table.alias: scans[table.name] for table in tree.find_all(exp.Table) if table.name in scans}
+    found: list[str] = []
+    for window in tree.find_all(exp.Window):
+        for column in window.args["order"].find_all(exp.Column) if window.args.get("order") else ():
+            table = items.get(column.table)
+            if table is not None and any(column.name == constraint.column for constraint in table.increasing):
+                found.append(table.name)
+    return tuple(dict.fromkeys(found))
 
 
 def refuse_volatile(bound: BoundQuery) -> None:

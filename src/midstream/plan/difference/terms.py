@@ -47,6 +47,11 @@ class Terms:
         if step not in self.steps:
             self.steps.append(step)
 
+    def _named(self, query: Node) -> str:
+        """The tables that a query reads, for EXPLAIN."""
+        tables = [self.images.table_of(table) for table in query.find_all(exp.Table)]
+        return ", ".join(dict.fromkeys(table.name for table in tables if table is not None))
+
     # --- by shape --------------------------------------------------------------------------------
 
     def of_query(self, query: Node) -> list[exp.Select]:
@@ -69,7 +74,7 @@ class Terms:
 
     def recomputed(self, query: Node, reason: str) -> list[exp.Select]:
         """All of it, after less before: what always holds."""
-        self.note(Step("recompute", short(query), reason))
+        self.note(Step("recompute", self._named(query), reason))
         return self.after_less_before(query, query)
 
     def after_less_before(self, after: Node, before: Node) -> list[exp.Select]:
@@ -93,7 +98,7 @@ class Terms:
         keys = self.keys_touched([query.this, query.expression])
         if keys is None:
             return []
-        self.note(Step("keyed", short(query), f"{word}: rows that a change touches, after less before"))
+        self.note(Step("keyed", self._named(query), f"{word}: rows that a change touches, after less before"))
         both_sides = query.copy()
         for side in ("this", "expression"):
             both_sides.set(side, self._rows_among(child_of(both_sides, side), keys))
@@ -129,7 +134,7 @@ class Terms:
         keys = self.keys_touched([blocks_rows(query, elements)])
         if keys is None:
             return []
-        self.note(Step("keyed", short(query), "GROUP BY: groups that a change touches, after less before"))
+        self.note(Step("keyed", self._named(query), "GROUP BY: groups that a change touches, after less before"))
         self.restrict(query, keys, elements, nulls=True)
         return self.after_less_before(query, query)
 
@@ -139,7 +144,7 @@ class Terms:
         keys = self.keys_touched([inner])
         if keys is None:
             return []
-        self.note(Step("keyed", short(query), "DISTINCT: rows that a change touches, after less before"))
+        self.note(Step("keyed", self._named(query), "DISTINCT: rows that a change touches, after less before"))
         rows = self._rows_among(inner, keys).this
         rows.set("distinct", exp.Distinct())
         return self.after_less_before(rows, rows)
@@ -151,7 +156,7 @@ class Terms:
         keys = self.keys_touched([blocks_rows(query, shared)])
         if keys is None:
             return []
-        self.note(Step("keyed", short(query), "OVER: partitions that a change touches, after less before"))
+        self.note(Step("keyed", self._named(query), "OVER: partitions that a change touches, after less before"))
         self.restrict(query, keys, shared, nulls=True)
         return self.after_less_before(query, query)
 
@@ -239,8 +244,3 @@ def _renamed(term: exp.Select, names: Sequence[str]) -> exp.Select:
     kept = [typed(named(bare(node), name), type_of(node)) for node, name in zip(outputs, names, strict=True)]
     term.set("expressions", [*kept, weight])
     return term
-
-
-def short(query: Node) -> str:
-    text = " ".join(text_of(query).split())
-    return text if len(text) <= 160 else text[:157] + "…"

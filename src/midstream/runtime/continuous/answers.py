@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from midstream.maintenance.engine import Cancellation, WriteParquet
 from midstream.relations.query import ContinuousQuery
 from midstream.relations.table import Table
+from midstream.runtime.continuous.log import log_columns
 from midstream.runtime.continuous.texts import changes_text, full_net_text, key_check
 from midstream.runtime.pipelines import kept_files
 from midstream.runtime.query import prepare
@@ -78,7 +79,7 @@ class Answers:
         last: Sequence[KeptFile] | None,
         cancellation: Cancellation | None,
     ) -> Compared:
-        from midstream.runtime.continuous.queries import key_places, log_columns
+        from midstream.runtime.continuous.queries import key_places
 
         folder = self.queries.folder(query.id)
         os.makedirs(folder, exist_ok=True)
@@ -92,7 +93,8 @@ class Answers:
             net = full_net_text(text, LAST, width, choice.kernel)
             checks = [key_check(key, choice.kernel)] if key else []
             changes = changes_text(net, width, key, moment.state.scn, choice.kernel)
-            pieces.append(sources.piece(changes, WriteParquet(folder, log_columns(query), compressed=False), checks))
+            output = WriteParquet(folder, log_columns([type_ for _, type_ in query.columns]), compressed=False)
+            pieces.append(sources.piece(changes, output, checks))
         found = self.store.engine.run(choice.kernel, pieces, label="changes", cancellation=cancellation)
         self.queries.jobs += 1
         scn = moment.state.scn

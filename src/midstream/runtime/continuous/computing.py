@@ -71,6 +71,8 @@ class Plans:
 
     def tables(self, state: CatalogState) -> list[Table]:
         """The tables that it reads, through ordinary views as well."""
+        if self.stream is not None:
+            return []
         scans = self.bound(state).scans
         found = {
             scan.relation.id: scan.relation
@@ -83,7 +85,13 @@ class Plans:
         """The materialized views among them."""
         return [table for table in self.tables(state) if isinstance(table, MaterializedView)]
 
+    @property
+    def stream(self) -> str | None:
+        return self.query.stream if isinstance(self.query, ContinuousQuery) else None
+
     def views(self, state: CatalogState) -> list[ContinuousView]:
+        if self.stream is not None:
+            return []
         return [scan.relation for scan in self.bound(state).scans if isinstance(scan.relation, ContinuousView)]
 
     def difference(self, state: CatalogState, changed: Mapping[int, Changed], uses_keys: bool) -> Difference:

@@ -20,7 +20,7 @@ from midstream.errors import (
 )
 from midstream.plan import BindContext, BoundQuery, bind_query, freeze_stars
 from midstream.plan.difference import Changed, Step
-from midstream.plan.difference.facts import key_holds, refuse_volatile
+from midstream.plan.difference.facts import increasing_tables, key_holds, refuse_volatile
 from midstream.relations.catalog import CatalogState
 from midstream.relations.query import (
     KINDS,
@@ -39,6 +39,7 @@ from midstream.relations.view import ContinuousView, View
 from midstream.runtime.continuous.computing import Plans
 from midstream.runtime.continuous.delivering import dead_letters, destination_names, function_of, trigger_reader
 from midstream.runtime.continuous.queries import key_violation
+from midstream.runtime.continuous.streamed import rows_of_stream
 from midstream.runtime.continuous.texts import answer_check_text
 from midstream.runtime.query import prepare
 from midstream.runtime.settings import read_duration
@@ -46,6 +47,7 @@ from midstream.runtime.store import Store
 from midstream.runtime.stored_schema import StateSchema
 from midstream.runtime.writing import Writer
 from midstream.sql.change_items import items_of, place_of_old, row_query, row_tree
+from midstream.sql.mentions import place_of_name, relations_named
 from midstream.sql.statements import (
     AlterContinuousQuery,
     Compute,
@@ -69,6 +71,7 @@ class Definition:
     bound: BoundQuery
     text: str
     reads: tuple[str, ...]
+    stream: str | None = None
 
 
 def create_continuous_query(writer: Writer, statement: CreateContinuousQuery) -> list[str]:
@@ -82,7 +85,7 @@ def create_continuous_query(writer: Writer, statement: CreateContinuousQuery) ->
     notices = check_maintenance(writer.transaction.store, query, writer.transaction.state, writer.context)
     _check_answer(writer, query)
     transaction.define([query])
-    if any(isinstance(scan.relation, ContinuousView) for scan in Plans(transaction.store, query).bound(state).scans):
+    if Plans(transaction.store, query).views(state):
         transaction.store.queries.first_answers[query.id] = transaction.store.queries.answers.first(query)
         notices.append(
             "it reads a continuous view: its answer is computed when that changes, and compared with the last"
@@ -103,7 +106,12 @@ def _define(writer: Writer, statement: CreateContinuousQuery, options: Mapping[s
     outputs = _outputs(Sql(statement.query.tree(), definition.text), names, store, definition)
     for name in statement.primary_key:
         if name not in names:
-            raise UndefinedName(f'column "{name}" named in key does not exist', sqlstate="42703")
+            raise UndefinedName(
+                f'column "{name}" named in key is not in the select list',
+                hint="The columns are " + ", ".join(names) + ".",
+                sqlstate="42703",
+                position=place_of_name(statement, name, after="key"),
+            )
     compute = statement.compute or Compute("on commit")
     destination = statement.destination
     return ContinuousQuery(
@@ -120,6 +128,8 @@ def _define(writer: Writer, statement: CreateContinuousQuery, options: Mapping[s
         kinds=cast("tuple[str, ...]", options.get("kinds", KINDS)),
         refresh=cast(Refresh, options.get("refresh", "auto")),
         kernel=str(writer.settings["kernel"]),
+        stream=definition.stream,
+        append_only=increasing_tables(definition.bound),
         key_is_proved=key_holds(definition.bound, statement.primary_key),
     )
 
@@ -129,14 +139,14 @@ def define_query(store: Store, query: Sql, state: CatalogState, context: BindCon
     from midstream.runtime.definitions import relations_read
 
     schema = StateSchema(store.catalog, state)
+    stream = _stream_in(query, state)
+    if stream is not None:
+        rows = rows_of_stream(query.text, schema, context)
+        _check_timeless(rows.query)
+        text = freeze_stars(query, schema, context, takes_streams=True, prepared=row_tree).text
+        return Definition(replace(rows.query, outputs=rows.outputs), text, (stream,), stream)
     bound = bind_query(row_query(query), schema, context)
-    if not bound.is_timeless:
-        raise Unsupported(
-            "the answer would change with the clock, not with commits",
-            detail="It uses now(), current_date, current_week() or current_scn().",
-            hint="Compare with a column, or put the condition where the changes are read.",
-        )
-    refuse_volatile(bound)
+    _check_timeless(bound)
     for scan in bound.scans:
         _check_source(scan.relation, scan.source)
     reads = relations_read(query, state)
@@ -146,12 +156,21 @@ def define_query(store: Store, query: Sql, state: CatalogState, context: BindCon
     return Definition(bound, text, reads)
 
 
-def _check_source(relation: object, source: str) -> None:
-    if isinstance(relation, Stream):
+def _stream_in(query: Sql, state: CatalogState) -> str | None:
+    return next((name for name in relations_named(query) if isinstance(state.relations.get(name), Stream)), None)
+
+
+def _check_timeless(bound: BoundQuery) -> None:
+    if not bound.is_timeless:
         raise Unsupported(
-            f'a continuous query over stream "{relation.name}" is not supported',
-            hint="Create a continuous view over the stream, and a continuous query over that.",
+            "the answer would change with the clock, not with commits",
+            detail="It uses now(), current_date, current_week() or current_scn().",
+            hint="Compare with a column, or put the condition where the changes are read.",
         )
+    refuse_volatile(bound)
+
+
+def _check_source(relation: object, source: str) -> None:
     if source == "changes" and isinstance(relation, Table):
         raise Unsupported(
             f'a continuous query cannot read the change log of "{relation.name}"',
@@ -254,7 +273,8 @@ def check_maintenance(
     store: Store, query: ContinuousQuery | MaterializedView, state: CatalogState, context: BindContext
 ) -> list[str]:
     """Notices about what is computed anew; with refresh = 'incremental' that is an error."""
-    if query.refresh == "full" or Plans(store, query).views(state):
+    plans = Plans(store, query)
+    if query.refresh == "full" or plans.stream is not None or plans.views(state):
         return []
     anew = [step for step in steps_of(store, query, state) if step.kind == "recompute"]
     if anew and query.refresh == "incremental":
@@ -271,7 +291,7 @@ def check_maintenance(
 
 def _check_answer(writer: Writer, query: ContinuousQuery) -> None:
     """The key must hold for what is there."""
-    if not query.key:
+    if not query.key or query.stream is not None:
         return
     transaction = writer.transaction
     bound = Plans(transaction.store, query).bound(transaction.state)
@@ -337,7 +357,13 @@ def check_fits(query: ContinuousQuery, table: Table) -> None:
             f'the destination "{table.name}" has {len(table.columns)} columns, and {len(given)} are handed out',
             hint=hint,
         )
-    for (name, type_), target in zip(given, destination_names(query, table), strict=True):
+    targets = destination_names(query, table)
+    missing = [c.name for c in table.columns if c.not_null and c.default is None and c.name not in targets]
+    if missing:
+        raise InvalidDefinition(
+            f'column "{missing[0]}" of the destination "{table.name}" is NOT NULL, and gets nothing', hint=hint
+        )
+    for (name, type_), target in zip(given, targets, strict=True):
         column = table.column(target)
         assert column is not None
         if not _assignable(type_, column.type):
@@ -481,7 +507,7 @@ def defined_view(writer: Writer, statement: CreateView) -> MaterializedView:
     check_name(statement.name)
     options = _read_options(statement.options, VIEW_OPTIONS)
     definition = define_query(store, statement.query, state, writer.context, statement.name)
-    if any(isinstance(scan.relation, ContinuousView) for scan in definition.bound.scans):
+    if definition.stream is not None or any(isinstance(s.relation, ContinuousView) for s in definition.bound.scans):
         raise Unsupported(
             "a materialized view over a continuous view is not supported",
             hint="A view over a continuous view is a continuous view: leave MATERIALIZED out.",
@@ -512,6 +538,7 @@ def defined_view(writer: Writer, statement: CreateView) -> MaterializedView:
         period,
         refresh,
         str(writer.settings["kernel"]),
+        increasing_tables(definition.bound),
     )
 
 

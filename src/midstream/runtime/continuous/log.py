@@ -13,7 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from midstream.runtime.continuous.texts import KIND, NUMBER, SCN, old_names, row_names
 from midstream.runtime.states import KeptFile
+from midstream.types import BIGINT, TEXT, Type
 
 Status = Literal["active", "suspended", "inactive"]
 
@@ -67,6 +69,13 @@ class QueryLog:
             for key in ("files", "answer")
         )
         return cls(**value, files=files, answer=answer)
+
+
+def log_columns(types: Sequence[Type]) -> tuple[tuple[str, Type], ...]:
+    """How changes lie in files: where each belongs, what happened, the row, and what it was before."""
+    rows = list(zip(row_names(len(types)), types, strict=True))
+    olds = list(zip(old_names(len(types)), types, strict=True))
+    return ((SCN, BIGINT), (NUMBER, BIGINT), (KIND, TEXT), *rows, *olds)
 
 
 def log_name(id: int) -> str:

@@ -9,6 +9,7 @@ costs.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shutil
 import threading
@@ -28,30 +29,27 @@ from midstream.errors import (
     WrongObject,
 )
 from midstream.maintenance.engine import Answer, Cancellation, FileColumn, Files, Piece, WriteParquet
-from midstream.relations.catalog import CatalogState
+from midstream.relations.catalog import CatalogState, ReaderEntry
 from midstream.relations.query import ContinuousQuery, MaterializedView
 from midstream.relations.schema import Relation
+from midstream.relations.stream import Stream
 from midstream.runtime.constraints.asking import printed
 from midstream.runtime.continuous import delivering
 from midstream.runtime.continuous.answers import Answers
-from midstream.runtime.continuous.computing import Change, Kept, Plans
-from midstream.runtime.continuous.log import QueryLog, Status, log_name
+from midstream.runtime.continuous.computing import Change, Kept, Plans, context_at
+from midstream.runtime.continuous.log import QueryLog, Status, log_columns, log_name
 from midstream.runtime.continuous.materialized import Materialized
+from midstream.runtime.continuous.streamed import STREAMED, StreamedReader, first_state, rows_of_stream
 from midstream.runtime.continuous.texts import (
     KEY_CHECK,
-    KIND,
-    NUMBER,
-    SCN,
     changes_text,
     key_check,
-    old_names,
-    row_names,
 )
 from midstream.runtime.pipelines import kept_files
 from midstream.runtime.reading import Between
 from midstream.runtime.states import KeptFile
 from midstream.runtime.store import Store
-from midstream.types import BIGINT, TEXT, Type
+from midstream.runtime.stored_schema import StateSchema
 
 STEPS = 64
 """So many commits of one query are computed in one job."""
@@ -102,11 +100,49 @@ class Queries:
         self.jobs = 0
         self.readers = delivering.Readers(store)
         self.triggers = delivering.Triggers(store, self)
+        self._remove_strays()
+
+    # --- over streams ------------------------------------------------------------------------------
+
+    def attach(self, query: ContinuousQuery, picture: CatalogState) -> None:
+        """Has a new query over a stream read what comes from now on."""
+        stream = picture.relations[str(query.stream)]
+        assert isinstance(stream, Stream)
+        rows = rows_of_stream(query.query, StateSchema(self._store.catalog, picture), context_at(picture))
+        self._store.streams.register(stream, query.name, STREAMED, first_state(query, rows))
+
+    def detach(self, id: int) -> None:
+        for entry, reader in self._store.streams.readers_of(STREAMED):
+            if isinstance(reader, StreamedReader) and reader.query_id == id:
+                self._store.streams.unregister(entry.id)
+
+    def reader_of(self, query: ContinuousQuery) -> tuple[ReaderEntry, StreamedReader]:
+        for entry, reader in self._store.streams.readers_of(STREAMED):
+            if isinstance(reader, StreamedReader) and reader.query_id == query.id:
+                return entry, reader
+        raise UndefinedName(f'"{query.name}" reads no stream any more')
+
+    def position_of(self, id: int) -> int:
+        """How far a query has come; before it is there, nowhere."""
+        with self._lock:
+            log = self._logs.get(id)
+        return log.position if log is not None else 0
+
+    def _collect(self, query: ContinuousQuery) -> None:
+        """Takes over what the reader of its stream has made of new rows."""
+        entry, reader = self.reader_of(query)
+        log = self.log_of(query)
+        files = sorted((file for file in reader.files if file.upto > log.position), key=lambda file: file.upto)
+        position = max([log.position, entry.absorbed, *(file.upto for file in files)])
+        if files:
+            self._hand_on(query, files, log.with_files(files, position))
+        else:
+            log.position = position
+            self.tell()
 
     # --- life ------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        self._remove_strays()
         self._thread.start()
         self.triggers.start()
         self.wake()
@@ -133,12 +169,18 @@ class Queries:
         """Files that no log names: of changes that were computed and never recorded."""
         root = self._store.path / "queries"
         known = {str(query.id): query for query in self._all(self._store.catalog.state)}
+        read = {
+            str(name)
+            for entry in self._store.catalog.readers()
+            if entry.kind == STREAMED
+            for name, *_ in json.loads(entry.state)["files"]
+        }
         for path in root.iterdir() if root.exists() else ():
             if path.name not in known:
                 shutil.rmtree(path, ignore_errors=True)
                 continue
             log = self.log_of(known[path.name])
-            named = {os.path.basename(file.path) for file in (*log.files, *log.answer)}
+            named = {os.path.basename(file.path) for file in (*log.files, *log.answer)} | read
             for file in path.iterdir():
                 if file.name not in named:
                     file.unlink(missing_ok=True)
@@ -175,12 +217,13 @@ class Queries:
                 log = QueryLog(base.scn if isinstance(relation, MaterializedView) else scn)
                 log.start = log.position
                 log.answer = self.first_answers.pop(relation.id, [])
-                if isinstance(relation, ContinuousQuery) and relation.when == "periodic":
+                if relation.when == "periodic":
                     log.next_at = _next_time(relation, time.time())
                 found[log_name(relation.id)] = log.written()
         return found
 
     def drop(self, id: int) -> None:
+        self.detach(id)
         with self._lock:
             self._logs.pop(id, None)
             self._plans.pop(id, None)
@@ -232,6 +275,8 @@ class Queries:
             self.materialized.bring([query])
             return
         end = None if timeout is None else time.monotonic() + timeout
+        if isinstance(query, ContinuousQuery) and query.stream is not None:
+            self._store.streams.wait(self.reader_of(query)[0].id, scn)
         self.wake()
         while True:
             log = self.log_of(self._still_there(query))
@@ -257,12 +302,16 @@ class Queries:
     def _has_nothing_to_do(self, query: Kept, log: QueryLog, upto: int) -> bool:
         """Stored answers below may yet have to be refreshed."""
         below = self.plans_of(query).stored(self._store.catalog.state)
+        if isinstance(query, ContinuousQuery) and query.stream is not None:
+            return not self._has_news(query, log, upto)
         return not below and not self._has_news(query, log, upto)
 
     def _has_news(self, query: Kept, log: QueryLog, upto: int) -> bool:
         """Whether something that it reads was committed after its position."""
         state = self._store.catalog.state
         plans = self.plans_of(query)
+        if isinstance(query, ContinuousQuery) and query.stream is not None:
+            return any(file.upto > log.position for file in self.reader_of(query)[1].files)
         if plans.views(state):
             return True
         ids = [table.id for table in plans.tables(state)]
@@ -277,6 +326,8 @@ class Queries:
             log = self.log_of(query)
             if log.status != "active":
                 raise suspended(query.name, log)
+            if query.stream is not None:
+                self._store.streams.wait(self.reader_of(query)[0].id, state.scn, cancellation=cancellation)
             first = True
             while first or log.position < state.scn:
                 first = False
@@ -358,13 +409,16 @@ class Queries:
         """The changes of several queries up to a picture, in one job for each kernel; those that fail are suspended."""
         began, failures = time.monotonic(), dict[int, Error]()
         steps = list[_Step]()
-        over_views = [query for query in queries if self.plans_of(query).views(state)]
-        for query in over_views:
+        others = [query for query in queries if query.stream is not None or self.plans_of(query).views(state)]
+        for query in others:
             try:
-                self._compare(query, cancellation)
+                if query.stream is not None:
+                    self._collect(query)
+                else:
+                    self._compare(query, cancellation)
             except Error as error:
                 failures[query.id] = self._failed(query, error)
-        queries = [query for query in queries if query not in over_views]
+        queries = [query for query in queries if query not in others]
         for query in queries:
             try:
                 steps += self._steps_of(query, state)
@@ -448,7 +502,8 @@ class Queries:
         key = key_places(query)
         text = changes_text(change.net, len(query.columns), key, step.scn, change.kernel)
         checks = [key_check(key, change.kernel)] if key else []
-        output = WriteParquet(self.folder(query.id), log_columns(query), compressed=False)
+        columns = log_columns([type_ for _, type_ in query.columns])
+        output = WriteParquet(self.folder(query.id), columns, compressed=False)
         return change.sources.piece(text, output, checks)
 
     def _record(self, query: ContinuousQuery, steps: Sequence[tuple[_Step, Answer | None]]) -> None:
@@ -514,6 +569,11 @@ class Queries:
     def set_status(self, query: ContinuousQuery, status: Status) -> None:
         with self.computing:
             log = self.log_of(query)
+            if query.stream is not None and "inactive" in (status, log.status) and status != log.status:
+                if status == "inactive":
+                    self.detach(query.id)
+                else:
+                    self.attach(query, self._store.catalog.state)
             if status == "active" and log.status == "inactive":
                 # It has remembered nothing: what it hands out begins here.
                 scn = self._store.catalog.state.scn
@@ -534,18 +594,10 @@ def key_places(query: ContinuousQuery) -> list[int]:
     return [query.column_names.index(name) for name in query.key]
 
 
-def log_columns(query: ContinuousQuery) -> tuple[tuple[str, Type], ...]:
-    """How its changes lie in files."""
-    types = [type_ for _, type_ in query.columns]
-    rows = list(zip(row_names(len(types)), types, strict=True))
-    olds = list(zip(old_names(len(types)), types, strict=True))
-    return ((SCN, BIGINT), (NUMBER, BIGINT), (KIND, TEXT), *rows, *olds)
-
-
 def log_input(query: ContinuousQuery, files: Sequence[KeptFile]) -> Files:
     return Files(
         tuple(file.path for file in files),
-        tuple(FileColumn(name, type_) for name, type_ in log_columns(query)),
+        tuple(FileColumn(name, type_) for name, type_ in log_columns([type_ for _, type_ in query.columns])),
         rows=sum(file.rows for file in files),
         bytes=sum(file.bytes for file in files),
     )

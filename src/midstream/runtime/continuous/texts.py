@@ -59,6 +59,16 @@ def _paired(width: int, key: Sequence[int]) -> str:
     )
 
 
+def streamed_text(rows: str, width: int, kernel: Kernel) -> str:
+    """Rows of a stream as changes: what came, with its SCN, and its position for a number."""
+    new = [f"c{place} AS r{place}" for place in range(width)]
+    olds = [f"CASE WHEN FALSE THEN c{place} END AS o{place}" for place in range(width)]
+    return (
+        f"SELECT c{width} AS scn, c{width + 1} AS number, 'I' AS kind, {', '.join([*new, *olds])} FROM ({rows}) AS r "
+        f"ORDER BY c{width + 1}"
+    )
+
+
 KEY_CHECK = "key"
 
 
