@@ -32,7 +32,7 @@ from midstream.serving.execute import execute
 from midstream.serving.inserting import insert
 from midstream.serving.result import Result
 from midstream.serving.session import Session
-from midstream.serving.subscriptions import Subscription, subscribe, wait
+from midstream.serving.subscriptions import Notifications, Subscription, subscribe, wait
 from midstream.spark.engine import SparkEngine
 
 
@@ -88,6 +88,11 @@ class Database:
         """What a view hands out from now on, or after an SCN; with `snapshot`, what it has now comes first."""
         self._check_open()
         return subscribe(self._store, name, snapshot=snapshot, after=after)
+
+    def listen(self, channel: str) -> Notifications:
+        """What triggers with NOTIFY tell a channel from now on."""
+        self._check_open()
+        return Notifications(self._store, channel)
 
     def wait(self, name: str, scn: int, timeout: float | None = None) -> None:
         """Returns when a continuous query or a view has computed up to a commit."""

@@ -21,6 +21,8 @@ from midstream.types import BIGINT, TEXT, Type
 SourceKind = Literal["table", "changes", "before", "delta", "history", "late", "stream", "static", "state", "view"]
 CHANGE_COLUMNS: tuple[tuple[str, Type], ...] = (("old_new_mark", TEXT), ("dml_type", TEXT), ("trans_scn", BIGINT))
 """What the change log of a table has beside the table's own columns."""
+COMMIT = "trans_scn"
+"""The SCN of the commit that a change is of."""
 WEIGHT = "~w"
 """How often a row came, less how often it went."""
 
@@ -57,7 +59,7 @@ class ScanKey:
         if self.source in ("history", "stream", "late"):
             return own
         extra = dict(CHANGE_COLUMNS) if self.source == "changes" else {}
-        extra |= {WEIGHT: BIGINT} if self.source == "delta" else {}
+        extra |= {WEIGHT: BIGINT, COMMIT: BIGINT} if self.source == "delta" else {}
         return {**own, **extra, ROW_ID: ROW_ID_TYPE}
 
 

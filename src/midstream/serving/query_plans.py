@@ -97,7 +97,7 @@ def _terms(session: Session, query: Kept, state: CatalogState) -> Iterator[str]:
     before: list[str] | None = None
     for title, kind in _CASES:
         found = plans.difference(state, {table.id: Changed(kind) for table in tables}, True)
-        lines = [_line(step) for step in found.steps]
+        lines = [_line(step) for step in found.steps] if found is not None else []
         if lines == before:
             continue
         yield f"{title}:"

@@ -14,6 +14,7 @@ import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from queue import Empty, SimpleQueue
 from types import TracebackType
 from typing import Protocol
 
@@ -250,6 +251,45 @@ class WindowResults:
         failure = self._store.views.windows.failure(self._view.id)
         if failure is not None:
             raise failure
+
+
+# --- channels ------------------------------------------------------------------------------------------------
+
+
+class Notifications(Subscription):
+    """What triggers with NOTIFY have told a channel since this was made."""
+
+    def __init__(self, store: Store, channel: str) -> None:
+        self._told = _Told(store, channel)
+        super().__init__(self._told)
+
+    def close(self) -> None:
+        self._told.end()
+        super().close()
+
+
+class _Told:
+    def __init__(self, store: Store, channel: str) -> None:
+        self._store = store
+        self._news: SimpleQueue[Change | None] = SimpleQueue()
+        self._first: Change | None = None
+        self.end = store.queries.triggers.listen(channel, self._news.put)
+
+    def take(self) -> Sequence[Change]:
+        found = [self._first, *(self._news.get() for _ in range(self._news.qsize()))]
+        self._first = None
+        return [change for change in found if change is not None]
+
+    def wait(self, seconds: float) -> None:
+        with suppress(Empty):
+            self._first = self._news.get(timeout=seconds)
+
+    def check(self) -> None:
+        if self._store.is_closed:
+            raise Closed("the database is closed")
+
+    def wake(self) -> None:
+        self._news.put(None)
 
 
 # --- the way in ----------------------------------------------------------------------------------------------

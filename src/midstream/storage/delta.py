@@ -88,9 +88,17 @@ class DeltaFolder:
     def files(self, version: int) -> tuple[DataFile, ...]:
         with self._lock:
             if version not in self._files:
-                self._remember(version, self._load_files(version))
+                before = self._files.get(version - 1)
+                known = self._after(before, version) if before is not None else None
+                self._remember(version, known if known is not None else self._load_files(version))
             self._files.move_to_end(version)
             return self._files[version]
+
+    def _after(self, before: tuple[DataFile, ...], version: int) -> tuple[DataFile, ...] | None:
+        """The files of a version from those of the one before it; None: its commit is summed up in a checkpoint."""
+        if not (self.path / "_delta_log" / _log_name(version)).exists():
+            return None
+        return _with_commit(before, self._read_log(version))
 
     def _load_files(self, version: int) -> tuple[DataFile, ...]:
         with _errors(self.path):
@@ -209,9 +217,7 @@ class DeltaFolder:
             commit = self._read_log(version)
             previous = self._files.get(version - 1)
             if previous is not None:
-                gone = set(commit.removed)
-                kept = tuple(file for file in previous if file.path not in gone)
-                self._remember(version, kept + commit.added)
+                self._remember(version, _with_commit(previous, commit))
             self._sync_commit(commit)
             return commit
 
@@ -232,6 +238,11 @@ class DeltaFolder:
         for path in (*(file.path for file in commit.added), *commit.changes):
             _sync(self.path / path)
         _sync(self.path / "_delta_log" / _log_name(commit.version))
+
+
+def _with_commit(files: tuple[DataFile, ...], commit: Commit) -> tuple[DataFile, ...]:
+    gone = set(commit.removed)
+    return tuple(file for file in files if file.path not in gone) + commit.added
 
 
 _NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)

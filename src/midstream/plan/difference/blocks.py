@@ -18,15 +18,15 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from midstream.plan.context import WEIGHT
+from midstream.plan.context import COMMIT, WEIGHT
 from midstream.plan.cut.build import NOT_DISTINCT, both, call, derived, number, output, plain_column
 from midstream.plan.cut.streams import items_of
 from midstream.plan.difference import foreign_keys
 from midstream.plan.difference.dependents import Dependent, dependents_of
-from midstream.plan.difference.images import Image, weight_of
+from midstream.plan.difference.images import Image, commit_of, weight_of
 from midstream.plan.difference.keys import add_where
 from midstream.plan.difference.outer_joins import parts_of
-from midstream.plan.difference.steps import Step
+from midstream.plan.difference.steps import NotSeparable, Step
 from midstream.plan.typing.nodes import typed
 from midstream.types import BOOLEAN
 
@@ -159,6 +159,8 @@ class _Term:
     # --- rows with weights -----------------------------------------------------------------------
 
     def _with_change(self) -> list[exp.Select]:
+        if self.terms.by_commit and not foreign_keys.is_separable(self.terms, self.query, self.components, self.place):
+            raise NotSeparable
         units = foreign_keys.unit_of(self.terms, self.query, self.components, self.place)
         if units is None:
             self.terms.note(Step("term", self.text()))
@@ -180,6 +182,7 @@ class _Term:
         item = next(item for item in items_of(copy) if item.meta.get(_TAG) == self.component.tag)
         if isinstance(item, exp.Table):
             weight = self.terms.images.put_change(item)
+            commit = commit_of(item.alias)
         else:
             changes = self.terms.of_query(item.this)
             if not changes:
@@ -187,8 +190,9 @@ class _Term:
             from midstream.plan.difference.terms import united
 
             item.set("this", united(changes))
-            weight = weight_of(item.alias)
-        copy.set("expressions", [*copy.expressions, output(weight, WEIGHT)])
+            weight, commit = weight_of(item.alias), commit_of(item.alias)
+        marks = [output(commit, COMMIT)] if self.terms.by_commit else []
+        copy.set("expressions", [*copy.expressions, *marks, output(weight, WEIGHT)])
         return copy
 
     def _meet(

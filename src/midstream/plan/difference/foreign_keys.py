@@ -128,6 +128,21 @@ def proof_of_empty(terms: Terms, query: exp.Select, components: Sequence[C], pla
     return None
 
 
+def is_separable(terms: Terms, query: exp.Select, components: Sequence[C], place: int) -> bool:
+    """Whether a change of one item meets, at the end of several commits, just what it met at its own: nothing else
+    changed, or only parents, to which rows came."""
+    others = [number for number in range(len(components)) if number != place]
+    if not others:
+        return True
+    changes = [terms.images.change_of(component.item) for component in components if component.item is not None]
+    only_came = all(change is not None and change.kind == "insert" for change in changes)
+    return (
+        only_came
+        and len(changes) == len(components)
+        and all(proof_of_empty(terms, query, components, number) is not None for number in others)
+    )
+
+
 def unit_of(
     terms: Terms, query: exp.Select, components: Sequence[C], place: int
 ) -> tuple[C, tuple[str, ...], tuple[str, ...]] | None:

@@ -13,7 +13,7 @@ from typing import Literal
 
 from sqlglot import exp
 
-from midstream.plan.context import WEIGHT, Binding
+from midstream.plan.context import COMMIT, WEIGHT, Binding
 from midstream.plan.cut.streams import with_fresh_aliases
 from midstream.plan.nodes import quoted
 from midstream.plan.typing.nodes import typed
@@ -76,6 +76,10 @@ class Images:
     def fresh(self, tree: Node) -> Node:
         """A copy whose sources have names of their own."""
         return with_fresh_aliases(self.binding, tree)
+
+
+def commit_of(alias: str) -> Node:
+    return typed(exp.Column(this=quoted(COMMIT), table=quoted(alias)), BIGINT)
 
 
 def weight_of(alias: str) -> Node:

@@ -9,11 +9,11 @@ from sqlglot import exp
 
 from midstream.plan import queries
 from midstream.plan.bound import BoundQuery, Output, infer, kernel_names, seal
-from midstream.plan.context import WEIGHT, BindContext, Binding
+from midstream.plan.context import COMMIT, WEIGHT, BindContext, Binding
 from midstream.plan.cut.build import GREATER, LESS, aggregate, call, derived, number, plain_column, select
 from midstream.plan.cut.streams import with_fresh_aliases
 from midstream.plan.difference.images import Changed, Images
-from midstream.plan.difference.steps import Step
+from midstream.plan.difference.steps import NotSeparable, Step
 from midstream.plan.difference.terms import Terms, outputs_of, united
 from midstream.plan.scopes import Scope
 from midstream.plan.statements import new_binding
@@ -35,6 +35,8 @@ class Difference:
     """Its rows: the query's columns, c0, c1, …, and as the last one how often the row came, less how often it went,
     which is never nought. None: the query did not change."""
     steps: tuple[Step, ...]
+    by_commit: bool = False
+    """Whether the SCN of the commit stands before that last column."""
 
 
 def bind_difference(
@@ -46,21 +48,26 @@ def bind_difference(
     uses_keys: bool = True,
     uses_units: bool = True,
     in_full: bool = False,
-) -> Difference:
+    by_commit: bool = False,
+) -> Difference | None:
     """`changed`: the tables that changed, by their ids; `uses_keys`: foreign keys held before and after; `uses_units`:
     rows that came with the row that they refer to are joined with what came alone; `in_full`: the query is computed
-    before and after, and compared."""
+    before and after, and compared; `by_commit`: each row says which commit it is a change of. None: it cannot."""
     binding = new_binding(schema, context)
     bound = queries.bind_query_tree(binding, query.tree(), Scope())
     tree = infer(binding, name_outputs(bound, kernel_names(len(bound.names))).tree)
     outputs = [Output(name, type_of(node)) for name, node in zip(bound.names, projections(tree), strict=True)]
     write_out_ctes(binding, tree)
-    terms = Terms(Images(binding, changed), uses_keys, uses_units)
-    found = terms.recomputed(tree, "refresh = 'full'") if in_full else terms.of_query(tree)
+    terms = Terms(Images(binding, changed), uses_keys, uses_units, by_commit)
+    try:
+        found = terms.recomputed(tree, "refresh = 'full'") if in_full else terms.of_query(tree)
+    except NotSeparable:
+        return None
     if not found:
-        return Difference(None, tuple(terms.steps))
-    net = _net(binding, united(found))
-    return Difference(seal(binding, net, [*outputs, Output(WEIGHT, BIGINT)]), tuple(terms.steps))
+        return Difference(None, tuple(terms.steps), by_commit)
+    marks = [Output(COMMIT, BIGINT)] if by_commit else []
+    net = _net(binding, united(found), by_commit)
+    return Difference(seal(binding, net, [*outputs, *marks, Output(WEIGHT, BIGINT)]), tuple(terms.steps), by_commit)
 
 
 def write_out_ctes(binding: Binding, tree: Node) -> None:
@@ -74,10 +81,12 @@ def write_out_ctes(binding: Binding, tree: Node) -> None:
             with_.parent.set("with_", None)
 
 
-def _net(binding: Binding, union: Node) -> exp.Select:
+def _net(binding: Binding, union: Node, by_commit: bool) -> exp.Select:
     """SELECT c0, …, sum(weight) … GROUP BY c0, … HAVING sum(weight) <> 0."""
     alias = binding.fresh_alias("d")
     columns = [(name, plain_column(alias, name, kind)) for name, kind in outputs_of(union)]
+    if by_commit:
+        columns.append((f"c{len(columns)}", plain_column(alias, COMMIT, BIGINT)))
     total = aggregate("sum(bigint)", [plain_column(alias, WEIGHT, BIGINT)], BIGINT)
     net = select([*columns, (f"c{len(columns)}", total)], derived(union, alias), group=[node for _, node in columns])
     either = exp.Or(this=call(GREATER, total.copy(), number(0)), expression=call(LESS, total.copy(), number(0)))

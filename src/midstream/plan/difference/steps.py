@@ -6,6 +6,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 
+class NotSeparable(Exception):
+    """The changes of several commits cannot be told apart after they have been computed together."""
+
+
 @dataclass(frozen=True)
 class Step:
     """One term; `empty`: it was proved to give nothing; `keyed`: groups that changed are computed before and after;

@@ -18,13 +18,13 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
-from midstream.plan.context import WEIGHT
+from midstream.plan.context import COMMIT, WEIGHT
 from midstream.plan.cut.build import aggregates_of, derived, number, own_nodes, plain_column, select, text_of
 from midstream.plan.cut.streams import is_grouping
 from midstream.plan.difference import blocks
 from midstream.plan.difference.images import Images
 from midstream.plan.difference.keys import restrict
-from midstream.plan.difference.steps import Step
+from midstream.plan.difference.steps import NotSeparable, Step
 from midstream.plan.nodes import bare, child, is_query, named
 from midstream.plan.typing.nodes import type_of, typed
 from midstream.types import Type
@@ -41,9 +41,13 @@ class Terms:
     """Whether foreign keys may prove that a term is empty."""
     uses_units: bool = True
     """Whether rows that came with the row that they refer to are joined with what came alone."""
+    by_commit: bool = False
+    """Whether each row says which commit it is a change of: only rows that came and went tell that."""
     steps: list[Step] = field(default_factory=list)
 
     def note(self, step: Step) -> None:
+        if self.by_commit and step.kind in ("keyed", "recompute"):
+            raise NotSeparable
         if step not in self.steps:
             self.steps.append(step)
 
@@ -203,7 +207,8 @@ def outputs_of(query: Node) -> list[tuple[str, Type]]:
     first = query
     while not isinstance(first, exp.Select):
         first = child(first)
-    return [(node.alias_or_name, type_of(node)) for node in first.expressions if node.alias_or_name != WEIGHT]
+    hidden = (WEIGHT, COMMIT)
+    return [(node.alias_or_name, type_of(node)) for node in first.expressions if node.alias_or_name not in hidden]
 
 
 def united(terms: Sequence[Node]) -> Node:
@@ -240,7 +245,7 @@ def _queries_in(node: Node) -> list[Node]:
 
 
 def _renamed(term: exp.Select, names: Sequence[str]) -> exp.Select:
-    *outputs, weight = term.expressions
+    outputs, marks = term.expressions[: len(names)], term.expressions[len(names) :]
     kept = [typed(named(bare(node), name), type_of(node)) for node, name in zip(outputs, names, strict=True)]
-    term.set("expressions", [*kept, weight])
+    term.set("expressions", [*kept, *marks])
     return term

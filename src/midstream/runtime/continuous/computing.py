@@ -47,6 +47,13 @@ class Change:
         return self.sources.piece(text)
 
 
+class Unchanged:
+    """That nothing changed."""
+
+
+UNCHANGED = Unchanged()
+
+
 @dataclass
 class Plans:
     """The plans of one query, by what changed."""
@@ -55,7 +62,7 @@ class Plans:
     query: Kept
     _relations: object = None
     _bound: BoundQuery | None = None
-    _known: dict[object, Difference] = field(default_factory=dict)
+    _known: dict[object, Difference | None] = field(default_factory=dict)
 
     def bound(self, state: CatalogState) -> BoundQuery:
         """The query itself, over what is there."""
@@ -94,10 +101,13 @@ class Plans:
             return []
         return [scan.relation for scan in self.bound(state).scans if isinstance(scan.relation, ContinuousView)]
 
-    def difference(self, state: CatalogState, changed: Mapping[int, Changed], uses_keys: bool) -> Difference:
+    def difference(
+        self, state: CatalogState, changed: Mapping[int, Changed], uses_keys: bool, by_commit: bool = False
+    ) -> Difference | None:
+        """None: commits cannot be told apart in it."""
         self.bound(state)
         units = database_setting(self.store, "foreign_key_units")
-        key = (tuple(sorted((id, change.kind) for id, change in changed.items())), uses_keys, units)
+        key = (tuple(sorted((id, change.kind) for id, change in changed.items())), uses_keys, units, by_commit)
         if key not in self._known:
             self._known[key] = bind_difference(
                 self._sql(),
@@ -107,20 +117,23 @@ class Plans:
                 uses_keys=uses_keys,
                 uses_units=units != "off",
                 in_full=self.query.refresh == "full",
+                by_commit=by_commit,
             )
         return self._known[key]
 
-    def change(self, between: Between) -> Change | None:
-        """None: nothing changed."""
+    def change(self, between: Between, *, by_commit: bool = False) -> Change | Unchanged | None:
+        """None: with `by_commit`, that commits cannot be told apart."""
         before, after = between.before, between.state
         tables = self.tables(after)
         changed = changes_between(self.store, tables, between)
         if not changed:
-            return None
+            return UNCHANGED
         uses_keys = all(before.relations.get(table.name) == table for table in tables)
-        difference = self.difference(after, changed, uses_keys)
-        if difference.query is None:
+        difference = self.difference(after, changed, uses_keys, by_commit)
+        if difference is None:
             return None
+        if difference.query is None:
+            return UNCHANGED
         settings = {**DEFAULTS, "kernel": self.query.kernel}
         if database_setting(self.store, "preimage") == "anti-join":
             between = replace(between, by_log=True)
@@ -138,7 +151,9 @@ def changes_between(store: Store, tables: Sequence[Table], between: Between) -> 
     for table in tables:
         files = store.catalog.changes(table.id, *between.range)
         if files:
-            rows = sum(file.rows for file in store.folder(table.id).files(between.state.versions[table.id]))
+            # Which of the tables are large is all that counts: the newest picture says it as well as any.
+            version = store.catalog.state.versions.get(table.id, between.state.versions[table.id])
+            rows = sum(file.rows for file in store.folder(table.id).files(version))
             found[table.id] = Changed(_kind_of(files), rows)
     return found
 

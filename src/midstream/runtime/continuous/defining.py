@@ -266,7 +266,8 @@ def steps_of(store: Store, query: ContinuousQuery | MaterializedView, state: Cat
     """How its changes are computed when anything may have happened to its tables."""
     plans = Plans(store, query)
     changed = {table.id: Changed("mixed") for table in plans.tables(state)}
-    return plans.difference(state, changed, True).steps
+    difference = plans.difference(state, changed, True)
+    return difference.steps if difference is not None else ()
 
 
 def check_maintenance(

@@ -204,7 +204,12 @@ class Triggers:
     def listen(self, channel: str, take: Callable[[Change], None]) -> Callable[[], None]:
         """Has changes of a channel handed to a function; what it returns ends that."""
         self._listeners.setdefault(channel, []).append(take)
-        return lambda: self._listeners[channel].remove(take)
+
+        def end() -> None:
+            with contextlib.suppress(ValueError):
+                self._listeners[channel].remove(take)
+
+        return end
 
     def _run(self) -> None:
         self._wake.set()

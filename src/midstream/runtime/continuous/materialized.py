@@ -20,7 +20,7 @@ from midstream.maintenance.engine import Cancellation, FileColumn, WriteParquet
 from midstream.relations.catalog import CatalogState
 from midstream.relations.query import ContinuousQuery, MaterializedView
 from midstream.relations.table import ROW_ID, ROW_ID_TYPE
-from midstream.runtime.continuous.computing import context_at
+from midstream.runtime.continuous.computing import Change, context_at
 from midstream.runtime.continuous.log import QueryLog, log_name
 from midstream.runtime.continuous.texts import MISSING, apply_text, duplicates_text, full_net_text
 from midstream.runtime.query import prepare
@@ -132,7 +132,7 @@ class Materialized:
 
     def _by_changes(self, view: MaterializedView, between: Between) -> _Net | None:
         change = self._queries.plans_of(view).change(between)
-        return _Net(change.kernel, change.sources, change.net) if change is not None else None
+        return _Net(change.kernel, change.sources, change.net) if isinstance(change, Change) else None
 
     def _in_full(self, view: MaterializedView, between: Between) -> _Net:
         bound = self._queries.plans_of(view).bound(between.state)

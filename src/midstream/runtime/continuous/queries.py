@@ -36,7 +36,7 @@ from midstream.relations.stream import Stream
 from midstream.runtime.constraints.asking import printed
 from midstream.runtime.continuous import delivering
 from midstream.runtime.continuous.answers import Answers
-from midstream.runtime.continuous.computing import Change, Kept, Plans, context_at
+from midstream.runtime.continuous.computing import Change, Kept, Plans, Unchanged, context_at
 from midstream.runtime.continuous.log import QueryLog, Status, log_columns, log_name
 from midstream.runtime.continuous.materialized import Materialized
 from midstream.runtime.continuous.streamed import STREAMED, StreamedReader, first_state, rows_of_stream
@@ -45,6 +45,7 @@ from midstream.runtime.continuous.texts import (
     changes_text,
     key_check,
 )
+from midstream.runtime.continuous.tidying import tidied
 from midstream.runtime.pipelines import kept_files
 from midstream.runtime.reading import Between
 from midstream.runtime.states import KeptFile
@@ -74,6 +75,12 @@ class _Step:
     query: ContinuousQuery
     scn: int
     change: Change | None
+    of_several: bool = False
+    """Whether the changes of several commits are computed together, each with its SCN."""
+
+
+def _changed(found: Change | Unchanged | None) -> Change | None:
+    return found if isinstance(found, Change) else None
 
 
 class Queries:
@@ -472,9 +479,13 @@ class Queries:
         if not query.transactional:
             scns = [state.scn]
         steps, before = list[_Step](), catalog.state_at(log.position)
+        if len(scns) > 1 and (query.key_is_proved or not query.key):
+            together = plans.change(Between(state, before), by_commit=True)
+            if together is not None:
+                return [_Step(query, state.scn, _changed(together), of_several=True)]
         for scn in scns[:STEPS]:
             after = state if scn == state.scn else catalog.state_at(scn)
-            steps.append(_Step(query, scn, plans.change(Between(after, before))))
+            steps.append(_Step(query, scn, _changed(plans.change(Between(after, before)))))
             before = after
         if len(scns) <= STEPS and steps[-1].scn < state.scn:
             steps.append(_Step(query, state.scn, None))
@@ -500,7 +511,8 @@ class Queries:
         assert change is not None
         os.makedirs(self.folder(query.id), exist_ok=True)
         key = key_places(query)
-        text = changes_text(change.net, len(query.columns), key, step.scn, change.kernel)
+        scn = None if step.of_several else step.scn
+        text = changes_text(change.net, len(query.columns), key, scn, change.kernel)
         checks = [key_check(key, change.kernel)] if key else []
         columns = log_columns([type_ for _, type_ in query.columns])
         output = WriteParquet(self.folder(query.id), columns, compressed=False)
@@ -526,7 +538,10 @@ class Queries:
 
     def _hand_on(self, query: ContinuousQuery, files: Sequence[KeptFile], log: QueryLog) -> None:
         delivering.check_room(self._store, query, log)
+        log, gone = tidied(self._store, query, log, self.folder(query.id))
         delivering.deliver(self._store, query, files, log.written())
+        for file in gone:
+            file.doom()
         self.spent.setdefault(query.id, Spent()).changes += sum(file.rows for file in files)
         self.log_of(query).become(log)
         self.tell()

@@ -20,20 +20,30 @@ def old_names(width: int) -> list[str]:
     return [f"o{place}" for place in range(width)]
 
 
-def changes_text(net: str, width: int, key: Sequence[int], scn: int, kernel: Kernel) -> str:
-    """The changes of one SCN, numbered: its kind, the row, and what it was before."""
+def changes_text(net: str, width: int, key: Sequence[int], scn: int | None, kernel: Kernel) -> str:
+    """The changes of one SCN, numbered: its kind, the row, and what it was before. Without an SCN they are of several,
+    each with its own before the weight."""
     rows = _paired(width, key) if key else _apart(width)
-    columns = ", ".join(["kind", *row_names(width), *old_names(width)])
+    columns = ", ".join(["scn", *row_names(width), *old_names(width)])
+    marked = net if scn is None else _marked(net, width, scn)
     return (
-        f"WITH net AS ({net}), expanded AS ({_expanded(width, kernel)}), changes AS ({rows}) "
-        f"SELECT CAST({scn} AS BIGINT) AS scn, row_number() OVER (ORDER BY kind) - 1 AS number, {columns} FROM changes"
+        f"WITH net AS ({marked}), expanded AS ({_expanded(width, kernel, 'scn')}), changes AS ({rows}) "
+        f"SELECT row_number() OVER (PARTITION BY scn ORDER BY kind) - 1 AS number, kind, {columns} FROM changes "
+        "ORDER BY scn, number"
     )
 
 
-def _expanded(width: int, kernel: Kernel) -> str:
-    """Each row as often as its weight says; `w` is left with its sign."""
+def _marked(net: str, width: int, scn: int) -> str:
+    """With the SCN before the weight."""
     columns = ", ".join(f"c{place}" for place in range(width))
-    weight = f"c{width}"
+    return f"SELECT {columns}, CAST({scn} AS BIGINT) AS c{width}, c{width} AS c{width + 1} FROM ({net}) AS n"
+
+
+def _expanded(width: int, kernel: Kernel, commit: str | None = None) -> str:
+    """Each row as often as its weight says; `w` is left with its sign."""
+    named = [f"c{place}" for place in range(width)] + ([f"c{width} AS {commit}"] if commit is not None else [])
+    columns = ", ".join(named)
+    weight = f"c{width + 1}" if commit is not None else f"c{width}"
     if kernel == "spark":
         return f"SELECT {columns}, {weight} AS w FROM net LATERAL VIEW explode(sequence(1, abs({weight}))) AS times"
     return (
@@ -44,17 +54,18 @@ def _expanded(width: int, kernel: Kernel) -> str:
 def _apart(width: int) -> str:
     rows = [f"c{place} AS r{place}" for place in range(width)]
     olds = [f"CASE WHEN w < 0 THEN c{place} END AS o{place}" for place in range(width)]
-    return f"SELECT CASE WHEN w > 0 THEN 'I' ELSE 'D' END AS kind, {', '.join([*rows, *olds])} FROM expanded"
+    return f"SELECT scn, CASE WHEN w > 0 THEN 'I' ELSE 'D' END AS kind, {', '.join([*rows, *olds])} FROM expanded"
 
 
 def _paired(width: int, key: Sequence[int]) -> str:
     """A row that went and one that came with the same key are one update."""
-    same = " AND ".join(f"came.c{place} IS NOT DISTINCT FROM went.c{place}" for place in key)
+    same = " AND ".join(["came.scn = went.scn", *(f"came.c{p} IS NOT DISTINCT FROM went.c{p}" for p in key)])
+    scn = "coalesce(came.scn, went.scn) AS scn"
     kind = "CASE WHEN went.w IS NULL THEN 'I' WHEN came.w IS NULL THEN 'D' ELSE 'U' END AS kind"
     rows = [f"CASE WHEN came.w IS NULL THEN went.c{p} ELSE came.c{p} END AS r{p}" for p in range(width)]
     olds = [f"went.c{place} AS o{place}" for place in range(width)]
     return (
-        f"SELECT {kind}, {', '.join([*rows, *olds])} FROM (SELECT * FROM expanded WHERE w > 0) AS came "
+        f"SELECT {scn}, {kind}, {', '.join([*rows, *olds])} FROM (SELECT * FROM expanded WHERE w > 0) AS came "
         f"FULL OUTER JOIN (SELECT * FROM expanded WHERE w < 0) AS went ON {same}"
     )
 
@@ -77,7 +88,7 @@ def key_check(key: Sequence[int], kernel: Kernel) -> tuple[str, str]:
     names = [f"r{place}" for place in key]
     missing = " OR ".join(f"{name} IS NULL" for name in names)
     listed, output = ", ".join(names), quote_name("output", kernel)
-    text = f"SELECT {listed} FROM {output} GROUP BY {listed} HAVING count(*) > 1 OR {missing} LIMIT 1"
+    text = f"SELECT {listed} FROM {output} GROUP BY scn, {listed} HAVING count(*) > 1 OR {missing} LIMIT 1"
     return KEY_CHECK, text
 
 

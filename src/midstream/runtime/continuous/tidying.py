@@ -1,0 +1,70 @@
+"""The log of a continuous query stays small: files of few changes become one, and what nobody needs any more goes.
+
+Changes are kept for `retain_history`, so that a subscriber can go on from an SCN, and longer for triggers and
+subscribers of a queue that have not had them.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+import uuid
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from midstream.log.files import disk_errors
+from midstream.relations.query import ContinuousQuery
+from midstream.runtime.continuous.log import QueryLog
+from midstream.runtime.rows import FEW_ROWS
+from midstream.runtime.settings import DEFAULTS
+from midstream.runtime.states import KeptFile
+from midstream.runtime.store import Store
+
+MANY = 32
+"""So many files of few changes become one."""
+
+
+def tidied(store: Store, query: ContinuousQuery, log: QueryLog, folder: str) -> tuple[QueryLog, list[KeptFile]]:
+    """The same log in fewer files, without what nobody needs; and the files that are to go once it is written down."""
+    if len(log.files) < MANY or len(log.files) % MANY:
+        return log, []
+    kept, start = _needed(store, query, log)
+    merged = _merged(store, kept, folder)
+    left = {id(file) for file in merged}
+    return replace(log, files=merged, start=start), [file for file in log.files if id(file) not in left]
+
+
+def _needed(store: Store, query: ContinuousQuery, log: QueryLog) -> tuple[list[KeptFile], int]:
+    retain = float(str(store.catalog.setting("retain_history") or DEFAULTS["retain_history"]))
+    horizon = store.catalog.horizon(time.time() - retain)
+    horizon = min([horizon, *(scn - 1 for scn, _ in store.queries.readers.of(query).values())])
+    gone = [file for file in log.files if file.upto <= horizon]
+    start = max([log.start, *(file.upto for file in gone)])
+    return [file for file in log.files if file.upto > horizon], start
+
+
+def _merged(store: Store, files: Sequence[KeptFile], folder: str) -> list[KeptFile]:
+    """Runs of files with few changes, each run as one file."""
+    found: list[KeptFile] = []
+    run: list[KeptFile] = []
+    for file in files:
+        if run and sum(other.rows for other in run) + file.rows > FEW_ROWS:
+            found += _as_one(store, run, folder)
+            run = []
+        run.append(file)
+    return found + _as_one(store, run, folder)
+
+
+def _as_one(store: Store, files: Sequence[KeptFile], folder: str) -> list[KeptFile]:
+    if len(files) < 2:
+        return list(files)
+    path = os.path.join(folder, f"merged-{uuid.uuid4().hex}.parquet")
+    with disk_errors("changes could not be written"):
+        rows = pa.concat_tables([pq.read_table(file.path, partitioning=None) for file in files])
+        pq.write_table(rows, path)
+        store.streams.files.sync_file(path)
+        store.streams.files.sync_folder(folder)
+    return [KeptFile(path, rows.num_rows, os.path.getsize(path), files[-1].upto)]

@@ -1,0 +1,248 @@
+"""A small shop in memory: tables with keys and references, random commits to them, and queries of every shape.
+
+The change of a query is computed by DuckDB from what the plan asks for: tables before and after, and what changed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from datetime import datetime, timezone
+from random import Random
+from typing import Any
+
+import duckdb
+
+from midstream.plan import BindContext, BoundQuery, bind_query
+from midstream.plan.difference import Changed, Difference, bind_difference
+from midstream.relations.table import Column, ForeignKey, Key, Table
+from midstream.sql import parse_query
+from midstream.types import BIGINT, INT, TEXT
+
+CONTEXT = BindContext(scn=1, now=datetime(2027, 1, 1, tzinfo=timezone.utc))
+USERS = Table(
+    1,
+    "users",
+    (Column("id", BIGINT, True), Column("name", TEXT), Column("age", INT)),
+    (Key("users_pkey", ("id",), True),),
+)
+ORDERS = Table(
+    2,
+    "orders",
+    (Column("oid", BIGINT, True), Column("uid", BIGINT), Column("x", INT)),
+    (Key("orders_pkey", ("oid",), True), ForeignKey("orders_uid_fkey", ("uid",), "users", ("id",), "cascade")),
+)
+LINES = Table(
+    3,
+    "lines",
+    (Column("oid", BIGINT), Column("item", INT), Column("price", INT)),
+    (ForeignKey("lines_oid_fkey", ("oid",), "orders", ("oid",), "cascade"),),
+)
+OTHER = Table(4, "other", (Column("a", INT), Column("b", INT), Column("c", TEXT)))
+TABLES = {table.name: table for table in (USERS, ORDERS, LINES, OTHER)}
+_SQL_TYPES = {BIGINT: "BIGINT", INT: "INTEGER", TEXT: "VARCHAR"}
+
+Row = tuple[Any, ...]
+Image = dict[str, dict[int, Row]]
+"""The rows of each table by their row ids."""
+
+QUERIES = """
+SELECT * FROM other WHERE a > 1;
+SELECT a + 1, c FROM other;
+SELECT l.item, o.oid, u.name FROM lines l, orders o, users u WHERE l.oid = o.oid AND u.id = o.uid AND u.age < 18;
+SELECT l.item, o.oid, u.name FROM lines l JOIN orders o ON l.oid = o.oid JOIN users u ON u.id = o.uid;
+SELECT o1.a, o2.b FROM other o1, other o2 WHERE o1.a = o2.b;
+SELECT uid, count(*), sum(x) FROM orders GROUP BY uid HAVING count(*) > 1;
+SELECT u.name, sum(l.price) FROM lines l, orders o, users u WHERE l.oid = o.oid AND u.id = o.uid GROUP BY u.name;
+SELECT * FROM orders o WHERE EXISTS (SELECT 1 FROM lines l WHERE l.oid = o.oid AND l.price > 2);
+SELECT * FROM orders o WHERE NOT EXISTS (SELECT 1 FROM lines l WHERE l.oid = o.oid);
+SELECT * FROM other WHERE a IN (SELECT x FROM orders);
+SELECT * FROM other WHERE a NOT IN (SELECT x FROM orders);
+SELECT * FROM other WHERE a NOT IN (SELECT x FROM orders WHERE x IS NOT NULL) OR b = 2;
+SELECT o.oid, l.item FROM orders o LEFT JOIN lines l ON l.oid = o.oid AND l.price > 1;
+SELECT o.oid, l.item, u.name FROM users u LEFT JOIN orders o ON o.uid = u.id LEFT JOIN lines l ON l.oid = o.oid;
+SELECT o.oid, l.item FROM orders o RIGHT JOIN lines l ON l.oid = o.oid;
+SELECT o.oid, t.b, t.c FROM orders o FULL JOIN other t ON t.a = o.x;
+SELECT o.oid, t.b, u.name FROM orders o FULL JOIN other t ON t.a = o.x LEFT JOIN users u ON u.id = o.uid;
+SELECT o.oid, t.b, t2.c FROM orders o FULL JOIN other t ON t.a = o.x FULL JOIN other t2 ON t2.b = t.a;
+SELECT DISTINCT a, c FROM other;
+SELECT DISTINCT u.name FROM users u, orders o WHERE u.id = o.uid;
+SELECT a FROM other UNION ALL SELECT x FROM orders;
+SELECT a FROM other UNION SELECT x FROM orders;
+SELECT a FROM other EXCEPT SELECT x FROM orders;
+SELECT a FROM other INTERSECT SELECT x FROM orders;
+SELECT a FROM other EXCEPT ALL SELECT x FROM orders;
+SELECT * FROM (SELECT uid, count(*) AS n FROM orders GROUP BY uid) q WHERE n > 1;
+WITH big AS (SELECT uid, count(*) AS n FROM orders GROUP BY uid)
+  SELECT u.name, b.n FROM users u JOIN big b ON b.uid = u.id WHERE b.n >= (SELECT min(n) FROM big);
+SELECT u.name, (SELECT max(o.x) FROM orders o WHERE o.uid = u.id) FROM users u;
+SELECT count(*), sum(a), min(b) FROM other;
+SELECT a, b, row_number() OVER (PARTITION BY a ORDER BY b, c) FROM other;
+SELECT uid, x, sum(x) OVER (PARTITION BY uid) FROM orders;
+SELECT a, sum(b) OVER () FROM other;
+SELECT u.name FROM users u
+  WHERE u.id IN (SELECT o.uid FROM orders o WHERE o.x > 1 AND o.oid IN (SELECT oid FROM lines));
+SELECT u.name, count(DISTINCT o.x), avg(l.price)
+  FROM users u LEFT JOIN orders o ON o.uid = u.id LEFT JOIN lines l ON l.oid = o.oid GROUP BY u.name;
+SELECT * FROM other ORDER BY a, b, c LIMIT 3;
+SELECT a, b FROM other WHERE (a, b) IN (SELECT x, x FROM orders);
+SELECT u.name FROM users u WHERE u.age > (SELECT avg(age) FROM users);
+SELECT CASE WHEN EXISTS (SELECT 1 FROM lines l WHERE l.oid = o.oid) THEN 1 ELSE 0 END, o.x FROM orders o;
+SELECT t.a, q.n FROM other t, LATERAL (SELECT count(*) AS n FROM orders o WHERE o.x = t.a) q;
+SELECT a, b, count(*) FROM other GROUP BY ROLLUP (a, b);
+SELECT t.a, l.item FROM other t LEFT JOIN (lines l JOIN orders o ON l.oid = o.oid) ON o.x = t.a;
+SELECT t.a, l.item FROM other t JOIN (lines l JOIN orders o ON l.oid = o.oid) ON o.x = t.a;
+SELECT x.a, y.n FROM other x JOIN (SELECT a, count(*) AS n FROM other GROUP BY a) y ON x.a = y.a;
+SELECT a FROM other WHERE a IN (SELECT x FROM orders UNION SELECT item FROM lines);
+SELECT sum(q.s) FROM (SELECT uid, sum(x) AS s FROM orders GROUP BY uid) q;
+SELECT o.oid, l.item, l2.item
+  FROM orders o JOIN lines l ON l.oid = o.oid JOIN lines l2 ON l2.oid = o.oid AND l2.price < l.price
+"""
+SHAPES = tuple(" ".join(text.split()) for text in QUERIES.split(";"))
+
+
+class Schema:
+    def relation(self, name: str, as_of: int | None = None) -> Table | None:
+        return TABLES.get(name)
+
+    def names(self) -> Iterable[str]:
+        return TABLES
+
+
+class Shop:
+    """Rows, and commits that respect keys and references."""
+
+    def __init__(self, random: Random) -> None:
+        self._random = random
+        self.rows: Image = {name: {} for name in TABLES}
+        self._next = 0
+
+    def image(self) -> Image:
+        return {name: dict(rows) for name, rows in self.rows.items()}
+
+    def commit(self, kinds: str) -> None:
+        """A few changes, of the kinds that letters stand for: i, u, d."""
+        for _ in range(self._random.randint(1, 6)):
+            name = self._random.choice(list(TABLES))
+            kind = self._random.choice(kinds)
+            if kind == "i":
+                self._insert(name)
+            elif self.rows[name]:
+                id = self._random.choice(list(self.rows[name]))
+                if kind == "d":
+                    self._delete(name, id)
+                else:
+                    self._update(name, id)
+
+    def _new(self) -> int:
+        self._next += 1
+        return self._next
+
+    def _value(self) -> int | None:
+        return self._random.choice([None, 0, 1, 2, 3, 4])
+
+    def _keys(self, name: str) -> list[Any]:
+        return [row[0] for row in self.rows[name].values()] + [None]
+
+    def _insert(self, name: str) -> None:
+        pick = self._random.choice
+        row: Row
+        if name == "users":
+            row = (self._new(), pick(["a", "b", None]), pick([10, 17, 18, 30, None]))
+        elif name == "orders":
+            row = (self._new(), pick(self._keys("users")), self._value())
+        elif name == "lines":
+            row = (pick(self._keys("orders")), self._value(), self._value())
+        else:
+            row = (self._value(), self._value(), pick(["p", "q", None]))
+        self.rows[name][self._new()] = row
+
+    def _update(self, name: str, id: int) -> None:
+        row, pick = list(self.rows[name][id]), self._random.choice
+        place = self._random.randint(1 if name in ("users", "orders") else 0, len(row) - 1)
+        if (name, place) == ("orders", 1):
+            row[1] = pick(self._keys("users"))
+        elif (name, place) == ("lines", 0):
+            row[0] = pick(self._keys("orders"))
+        elif TABLES[name].columns[place].type == TEXT:
+            row[place] = pick(["a", "b", "p", None])
+        else:
+            row[place] = pick([10, 17, 18, None]) if name == "users" else self._value()
+        self.rows[name][id] = tuple(row)
+
+    def _delete(self, name: str, id: int) -> None:
+        row = self.rows[name].pop(id)
+        for child, key in (("orders", 1), ("lines", 0)):
+            parent = "users" if child == "orders" else "orders"
+            if name == parent:
+                for other, referring in list(self.rows[child].items()):
+                    if referring[key] == row[0]:
+                        self._delete(child, other)
+
+
+def changed_between(before: Image, after: Image) -> dict[int, Changed]:
+    found = {}
+    for name, table in TABLES.items():
+        old, new = before[name], after[name]
+        came, went = any(id not in old for id in new), any(id not in new for id in old)
+        replaced = any(id in new and new[id] != row for id, row in old.items())
+        if came or went or replaced:
+            only = "insert" if not went and not replaced else "delete" if not came and not replaced else "mixed"
+            found[table.id] = Changed(only, len(new))
+    return found
+
+
+class Judge:
+    """Runs what plans ask for."""
+
+    def __init__(self) -> None:
+        self._duckdb = duckdb.connect()
+
+    def answer(self, query: str, image: Image) -> Counter[Row]:
+        return Counter(self._run(bind_query(parse_query(query), Schema(), CONTEXT), [image]))
+
+    def true_change(self, query: str, before: Image, after: Image) -> dict[Row, int]:
+        old, new = self.answer(query, before), self.answer(query, after)
+        return {row: new[row] - old[row] for row in {*old, *new} if new[row] != old[row]}
+
+    def change(self, query: str, images: list[Image], **how: Any) -> tuple[list[Row], Difference] | None:
+        """Rows with their weights, from the first image to the last; None: commits cannot be told apart."""
+        kinds = changed_between_all(images)
+        plan = bind_difference(parse_query(query), Schema(), CONTEXT, kinds, **how)
+        if plan is None:
+            return None
+        return (self._run(plan.query, images) if plan.query is not None else []), plan
+
+    def _run(self, bound: BoundQuery, images: list[Image]) -> list[Row]:
+        for scan in bound.scans:
+            table = scan.relation
+            assert isinstance(table, Table)
+            rows: list[Row] = []
+            if scan.source == "delta":
+                for number, (before, after) in enumerate(zip(images, images[1:], strict=False), 1):
+                    old, new = before[table.name], after[table.name]
+                    rows += [(id, *row, number, -1) for id, row in old.items() if new.get(id) != row]
+                    rows += [(id, *row, number, 1) for id, row in new.items() if old.get(id) != row]
+            else:
+                image = images[0] if scan.source == "before" else images[-1]
+                rows = [(id, *row) for id, row in image[table.name].items()]
+            self._load(scan.name, table, rows, scan.source == "delta")
+        return self._duckdb.execute(bound.sql("duckdb")).fetchall()
+
+    def _load(self, name: str, table: Table, rows: list[Row], is_change: bool) -> None:
+        columns = ", ".join(f'"{column.name}" {_SQL_TYPES[column.type]}' for column in table.columns)
+        marks = ', "trans_scn" BIGINT, "~w" BIGINT' if is_change else ""
+        self._duckdb.execute(f'CREATE OR REPLACE TABLE "{name}" ("_row_id" BIGINT, {columns}{marks})')
+        if rows:
+            self._duckdb.executemany(f'INSERT INTO "{name}" VALUES ({", ".join("?" * len(rows[0]))})', rows)
+
+
+def changed_between_all(images: list[Image]) -> dict[int, Changed]:
+    """What several commits did, one after the other."""
+    found: dict[int, Changed] = {}
+    for before, after in zip(images, images[1:], strict=False):
+        for id, change in changed_between(before, after).items():
+            known = found.get(id)
+            kind = change.kind if known is None or known.kind == change.kind else "mixed"
+            found[id] = Changed(kind, change.rows)
+    return found
