@@ -43,7 +43,7 @@ from midstream.plan.scopes import Cte, Namespace, Scope, Source, SourceColumn, V
 from midstream.plan.support import not_yet, refuse_arguments
 from midstream.plan.trees import BoundTree, as_derived, rename_columns, source_columns, with_names
 from midstream.plan.windows import windowed_item
-from midstream.relations.query import ContinuousQuery, Queue, Trigger
+from midstream.relations.query import ContinuousQuery, MaterializedView, Queue, Trigger
 from midstream.relations.stream import Stream
 from midstream.relations.table import Table
 from midstream.relations.view import ContinuousView, View
@@ -396,6 +396,9 @@ def _bind_named(binding: Binding, node: exp.Table, outer: Scope) -> Item:
     relation = binding.schema.relation(name, as_of) if as_of is not None else binding.schema.relation(name)
     if relation is None:
         return _change_log_item(binding, name, alias, node, as_of)
+    if isinstance(relation, MaterializedView) and relation.when == "on commit" and as_of is not None:
+        # At an SCN it is what its query is then, whether or not it was refreshed just there.
+        return _view_item(binding, relation.as_view, alias, node, as_of)
     if isinstance(relation, Table):
         return _scan_item(binding, ScanKey(relation, "table", as_of), alias, node, relation)
     if isinstance(relation, Stream):

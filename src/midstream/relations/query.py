@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from midstream.relations.table import Key, Table
+from midstream.relations.view import View
 from midstream.types import TEXT, Type
 
 When = Literal["on commit", "on demand", "periodic"]
@@ -78,6 +79,12 @@ class MaterializedView(Table):
     @property
     def key(self) -> Key | None:
         return self.primary_key
+
+    @property
+    def as_view(self) -> View:
+        """The same as an ordinary view."""
+        columns = tuple((column.name, column.type) for column in self.columns)
+        return View(self.id, self.name, columns, self.query, self.reads)
 
 
 @dataclass(frozen=True)

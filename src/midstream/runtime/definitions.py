@@ -38,7 +38,6 @@ from midstream.relations.table import (
     TableConstraint,
 )
 from midstream.relations.view import ContinuousView, View
-from midstream.runtime.continuous.delivering import dead_letters
 from midstream.runtime.lateness import late_reader
 from midstream.runtime.rows import STREAM_MARKS
 from midstream.runtime.store import Store
@@ -532,7 +531,6 @@ def _doom(
     doomed |= {other.id: other for other in (*readers, *needed)}
     for other in (*readers, *needed):
         doomed |= {trigger.id: trigger for trigger in _needing(state, other)}
-    doomed |= {table.id: table for gone in list(doomed.values()) for table in _dead_letters_of(state, gone)}
     for table in referring:
         table = altered.get(table.id, table)
         kept = tuple(c for c in table.constraints if not (isinstance(c, ForeignKey) and c.table == relation.name))
@@ -547,11 +545,6 @@ def _needing(state: CatalogState, relation: Relation) -> list[Relation]:
         if (isinstance(other, Trigger) and other.on == relation.name)
         or (isinstance(other, ContinuousQuery) and other.destination == relation.name)
     ]
-
-
-def _dead_letters_of(state: CatalogState, relation: Relation) -> list[Table]:
-    found = state.relations.get(dead_letters(relation.name)) if isinstance(relation, Trigger) else None
-    return [found] if isinstance(found, Table) else []
 
 
 def _refers(table: Table, name: str) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from midstream.relations.catalog import Catalog, CatalogState
+from midstream.relations.query import MaterializedView
 from midstream.relations.schema import Relation
 
 
@@ -22,3 +23,13 @@ class StateSchema:
 
     def names(self) -> Iterable[str]:
         return self.state.relations
+
+
+@dataclass(frozen=True)
+class TransactionSchema(StateSchema):
+    """The same inside a transaction: a materialized view is its query, over what the transaction sees."""
+
+    def relation(self, name: str, as_of: int | None = None) -> Relation | None:
+        found = super().relation(name, as_of)
+        is_kept = isinstance(found, MaterializedView) and found.when == "on commit"
+        return found.as_view if is_kept and isinstance(found, MaterializedView) else found

@@ -50,6 +50,7 @@ def upkeep(store: Store, retain_seconds: float, few_files: int = FEW_FILES) -> R
         if isinstance(table, Stream):
             report.removed_files += _forget_replaced(store, table)
     report.removed_files += forget(store, retain_seconds)
+    store.queries.tidy()
     return report
 
 

@@ -8,13 +8,14 @@ from midstream.relations.query import ContinuousQuery, MaterializedView
 from midstream.relations.table import Table
 from midstream.relations.view import ContinuousView
 from midstream.runtime.continuous import defining
+from midstream.runtime.continuous.delivering import subscriber
 from midstream.runtime.continuous.log import Status
 from midstream.runtime.settings import DEFAULTS
 from midstream.runtime.writing import Writer
 from midstream.serving.result import Result
 from midstream.serving.session import Session
 from midstream.serving.subscriptions import subscribe
-from midstream.sql.procedures import recompute_call
+from midstream.sql.procedures import RECOMPUTE, UNSUBSCRIBE, procedure_call
 from midstream.sql.statements import (
     AlterContinuousQuery,
     CreateContinuousQuery,
@@ -24,7 +25,7 @@ from midstream.sql.statements import (
     Select,
     Subscribe,
 )
-from midstream.types import BIGINT, TEXT, Type
+from midstream.types import BIGINT, BOOLEAN, TEXT, Type
 
 Handled = CreateContinuousQuery | CreateQueue | CreateTrigger | AlterContinuousQuery | RefreshView
 _STATES: dict[str, Status] = {"suspend": "suspended", "activate": "active", "deactivate": "inactive"}
@@ -124,9 +125,9 @@ def columns_handed_out(session: Session, name: str) -> list[tuple[str, Type]]:
 
 def recomputed(session: Session, statement: Select, context: BindContext) -> Result | None:
     """The answer of SELECT cq_recompute('name'), which waits and returns the SCN reached; None: it is another query."""
-    call = recompute_call(statement.query, context.parameters)
+    call = procedure_call(statement.query, context.parameters, RECOMPUTE)
     if call is None:
-        return None
+        return _unsubscribed(session, statement, context)
     if len(call.arguments) != 1:
         raise InvalidQuery("cq_recompute takes the name of a continuous query", position=call.position)
     name = str(call.arguments[0])
@@ -144,6 +145,23 @@ def recomputed(session: Session, statement: Select, context: BindContext) -> Res
     with session.cancellable() as cancellation:
         scn = session.store.queries.recompute(query, cancellation)
     return Result.of_rows([(call.name, BIGINT)], [(scn,)], status="SELECT 1", scn=scn)
+
+
+def _unsubscribed(session: Session, statement: Select, context: BindContext) -> Result | None:
+    """The answer of SELECT unsubscribe('queue', 'subscriber'): whether there was such a subscriber."""
+    call = procedure_call(statement.query, context.parameters, UNSUBSCRIBE)
+    if call is None:
+        return None
+    if len(call.arguments) != 2:
+        raise InvalidQuery("unsubscribe takes the names of a queue and of a subscriber", position=call.position)
+    queue, name = map(str, call.arguments)
+    state, readers = session.store.catalog.state, session.store.queries.readers
+    query = defining.query_of_queue(state, queue)
+    if query is None:
+        raise UndefinedName(f'queue "{queue}" does not exist, or no continuous query fills it', position=call.position)
+    known = subscriber(name) in readers.of(query)
+    readers.move(query, subscriber(name), None)
+    return Result.of_rows([(call.name, BOOLEAN)], [(known,)], status="SELECT 1", scn=state.scn)
 
 
 def _reached(scn: int) -> Result:

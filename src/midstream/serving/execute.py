@@ -30,7 +30,7 @@ from midstream.runtime.new_streams import create_stream
 from midstream.runtime.reading import Beside, Picture
 from midstream.runtime.results import Moment
 from midstream.runtime.settings import SETTINGS, read_setting
-from midstream.runtime.stored_schema import StateSchema
+from midstream.runtime.stored_schema import StateSchema, TransactionSchema
 from midstream.runtime.transaction import Glimpse, Transaction
 from midstream.runtime.writing import Writer
 from midstream.serving import continuous, showing
@@ -161,7 +161,8 @@ def _bound(session: Session, statement: Select, transaction: Transaction, contex
     found = known.get(text) if not context.parameters else None
     if found is not None and found[0] is relations:
         return cast(BoundQuery, found[1])
-    bound = bind_query(statement.query, StateSchema(session.store.catalog, transaction.state), context)
+    kind = TransactionSchema if session.in_transaction else StateSchema
+    bound = bind_query(statement.query, kind(session.store.catalog, transaction.state), context)
     if not context.parameters and bound.is_timeless and len(text) < 4000 and not session.in_transaction:
         if len(known) >= 200:
             known.clear()
@@ -192,12 +193,10 @@ def _with_stored(session: Session, transaction: Transaction, bound: BoundQuery, 
         for scan in bound.scans
         if isinstance(scan.relation, MaterializedView) and scan.source in ("table", "changes") and scan.as_of is None
     ]
-    if not any(view.when == "on commit" and view.id not in transaction.defined for view in stored):
+    if session.in_transaction or not any(view.when == "on commit" for view in stored):
         return transaction
     materialized = session.store.queries.materialized
-    state = materialized.bring([view for view in stored if view.id not in transaction.defined], cancellation)
-    if session.in_transaction:
-        state = materialized.picture(transaction.state)
+    state = materialized.bring(stored, cancellation)
     return Glimpse(state, dict(transaction.changes))
 
 

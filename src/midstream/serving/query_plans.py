@@ -36,7 +36,8 @@ _WORDS = {
 def explain_kept(session: Session, query: Kept, state: CatalogState) -> list[str]:
     """One that is there."""
     log = session.store.queries.log_of(query)
-    lines = [_header(query), f"It is {log.status}, and has come to SCN {log.position} of {state.scn}."]
+    over_views = bool(session.store.queries.plans_of(query).views(state))
+    lines = [_header(query, over_views), f"It is {log.status}, and has come to SCN {log.position} of {state.scn}."]
     if log.error is not None:
         lines.append(f"It was suspended: {log.error}")
     if log.last_full is not None:
@@ -63,7 +64,7 @@ def explain_new_kept(
         transaction.end()
 
 
-def _header(query: Kept) -> str:
+def _header(query: Kept, over_views: bool = False) -> str:
     if isinstance(query, MaterializedView):
         when = {"on commit": "on commit", "on demand": "on demand"}.get(
             query.when, f"every {query.period_seconds or 0:g} s"
@@ -71,6 +72,7 @@ def _header(query: Kept) -> str:
         return f'Materialized view "{query.name}": a stored answer, refreshed {when}, over {", ".join(query.reads)}.'
     when = query.when if query.when != "periodic" else f"every {query.period_seconds} s"
     how = "commit by commit" if query.transactional else "the net change of all commits since the last time"
+    how = how if not over_views else "by comparing answers"
     target = f", to {'queue ' if query.is_queue else ''}{query.destination}" if query.destination else ""
     return f'Continuous query "{query.name}": computed {when}, {how}, over {", ".join(query.reads)}{target}.'
 
@@ -94,15 +96,15 @@ def _terms(session: Session, query: Kept, state: CatalogState) -> Iterator[str]:
         yield "refresh = 'full': the query is computed before and after, and compared."
         return
     tables = plans.tables(state)
-    before: list[str] | None = None
+    cases = []
     for title, kind in _CASES:
         found = plans.difference(state, {table.id: Changed(kind) for table in tables}, True)
-        lines = [_line(step) for step in found.steps] if found is not None else []
-        if lines == before:
-            continue
+        cases.append((title, [_line(step) for step in found.steps] if found is not None else []))
+    if all(lines == cases[0][1] for _, lines in cases):
+        cases = [("Whatever happened to its tables", cases[0][1])]
+    for title, lines in cases:
         yield f"{title}:"
         yield from lines
-        before = lines
     if query.refresh != "incremental":
         yield "Only the terms of tables that changed are computed."
 

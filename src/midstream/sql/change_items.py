@@ -51,7 +51,8 @@ def row_tree(tree: Node) -> Node:
 
 def items_of(query: Sql) -> list[Item]:
     """The outermost select list; branches of UNION ALL agree on it."""
-    lists = [[_item(node) for node in select.expressions] for select in _outermost(query.tree())]
+    tree = query.tree()
+    lists = [[_item(node) for node in select.expressions] for select in _outermost(tree) or [_first(tree)]]
     for other in lists[1:]:
         if [item.function for item in other] != [item.function for item in lists[0]]:
             raise InvalidQuery(f"every branch of UNION ALL needs {DELTA}() and {OLD_VALUE}() at the same places")
@@ -93,6 +94,12 @@ def _function(node: Node) -> str | None:
     call = node.this if isinstance(node, exp.Alias) else node
     name = call.name.lower() if isinstance(call, exp.Anonymous) else ""
     return name if name in (DELTA, OLD_VALUE) else None
+
+
+def _first(tree: Node) -> exp.Select:
+    while not isinstance(tree, exp.Select):
+        tree = tree.this
+    return tree
 
 
 def _outermost(tree: Node) -> list[exp.Select]:

@@ -1,4 +1,5 @@
-"""Calls that do something: SELECT cq_recompute('name'), and dequeue('queue', 'subscriber', 100) in FROM."""
+"""Calls that do something: SELECT cq_recompute('name'), SELECT unsubscribe('queue', 'subscriber'), and
+dequeue('queue', 'subscriber', 100) in FROM."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from midstream.errors import InvalidParameter, Position, SqlSyntaxError
 from midstream.sql.positions import position_of
 from midstream.sql.statements import Sql
 
-RECOMPUTE, DEQUEUE = "cq_recompute", "dequeue"
+RECOMPUTE, DEQUEUE, UNSUBSCRIBE = "cq_recompute", "dequeue", "unsubscribe"
 
 
 @dataclass(frozen=True)
@@ -22,18 +23,18 @@ class ProcedureCall:
     position: Position | None
 
 
-def recompute_call(query: Sql, parameters: Sequence[object]) -> ProcedureCall | None:
-    """None: it is another query."""
-    if RECOMPUTE not in query.text.lower():
+def procedure_call(query: Sql, parameters: Sequence[object], name: str) -> ProcedureCall | None:
+    """SELECT name(…); None: it is another query."""
+    if name not in query.text.lower():
         return None
     tree = query.tree()
     if not isinstance(tree, exp.Select) or len(tree.expressions) != 1 or tree.args.get("from_"):
         return None
     [item] = tree.expressions
     call = item.this if isinstance(item, exp.Alias) else item
-    if not _is_call(call, RECOMPUTE):
+    if not _is_call(call, name):
         return None
-    return ProcedureCall(item.alias or RECOMPUTE, _arguments(call, parameters), position_of(call))
+    return ProcedureCall(item.alias or name, _arguments(call, parameters), position_of(call))
 
 
 def take_dequeues(query: Sql, parameters: Sequence[object]) -> tuple[Sql, list[ProcedureCall]]:

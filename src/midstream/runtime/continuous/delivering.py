@@ -16,15 +16,14 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from midstream.errors import Error, OutOfResources, TransactionConflict, UndefinedName
+from midstream.errors import OutOfResources, TransactionConflict, UndefinedName
 from midstream.ingest.sources import ArrowSource
 from midstream.relations.query import ContinuousQuery, Trigger
 from midstream.relations.table import ROW_ID, Table
 from midstream.runtime.continuous.changes import Change, Place, changes_in
 from midstream.runtime.continuous.computing import context_at
-from midstream.runtime.continuous.log import QueryLog, log_name
+from midstream.runtime.continuous.log import QueryLog, log_name, read_log
 from midstream.runtime.continuous.texts import KIND, old_names, row_names
 from midstream.runtime.rows import FEW_ROWS
 from midstream.runtime.settings import DEFAULTS
@@ -88,8 +87,7 @@ def destination_names(query: ContinuousQuery, table: Table) -> list[str]:
 
 def handed_out(query: ContinuousQuery, files: Sequence[KeptFile], names: Sequence[str]) -> pa.Table:
     """Changes as rows: the columns that the query hands out."""
-    tables = [pq.read_table(file.path, partitioning=None) for file in files]
-    rows = pa.concat_tables(tables)
+    rows = read_log([type_ for _, type_ in query.columns], files)
     if len(query.kinds) < 3:
         rows = rows.filter(pa.compute.is_in(rows.column(KIND), pa.array(query.kinds)))
     return pa.table([rows.column(name) for name in _columns(query)], names=list(names))
@@ -219,7 +217,8 @@ class Triggers:
             for trigger in self._triggers():
                 if self._stop.is_set():
                     return
-                with contextlib.suppress(Error):
+                # Whatever goes wrong with one trigger, the others go on, and it is tried again with the next change.
+                with contextlib.suppress(Exception):
                     self._serve(trigger)
 
     def _triggers(self) -> list[Trigger]:
@@ -245,7 +244,8 @@ class Triggers:
         """None if it worked; else what it raised the last time."""
         if trigger.channel is not None:
             for take in list(self._listeners.get(trigger.channel, [])):
-                take(change)
+                with contextlib.suppress(Exception):
+                    take(change)
             return None
         failure: BaseException | None = None
         for attempt in range(TRIES):

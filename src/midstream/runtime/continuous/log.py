@@ -13,7 +13,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 from midstream.runtime.continuous.texts import KIND, NUMBER, SCN, old_names, row_names
+from midstream.runtime.rows import physical_schema
 from midstream.runtime.states import KeptFile
 from midstream.types import BIGINT, TEXT, Type
 
@@ -76,6 +80,13 @@ def log_columns(types: Sequence[Type]) -> tuple[tuple[str, Type], ...]:
     rows = list(zip(row_names(len(types)), types, strict=True))
     olds = list(zip(old_names(len(types)), types, strict=True))
     return ((SCN, BIGINT), (NUMBER, BIGINT), (KIND, TEXT), *rows, *olds)
+
+
+def read_log(types: Sequence[Type], files: Sequence[KeptFile]) -> pa.Table:
+    """All changes of some files in memory: only for few."""
+    schema = physical_schema(log_columns(types))
+    tables = [pq.read_table(file.path, schema=schema, partitioning=None) for file in files]
+    return pa.concat_tables(tables) if tables else schema.empty_table()
 
 
 def log_name(id: int) -> str:

@@ -579,6 +579,18 @@ class Queries:
             self.save(query, replace(self.log_of(query), next_at=next_at))
         self.wake()
 
+    def tidy(self) -> None:
+        """Logs without what nobody needs any more."""
+        with self.computing:
+            for query in self._all(self._store.catalog.state):
+                if isinstance(query, ContinuousQuery):
+                    before = self.log_of(query)
+                    log, gone = tidied(self._store, query, before, self.folder(query.id), now=True)
+                    if gone:
+                        self.save(query, log)
+                        for file in gone:
+                            file.doom()
+
     # --- states ------------------------------------------------------------------------------------
 
     def set_status(self, query: ContinuousQuery, status: Status) -> None:
@@ -624,7 +636,7 @@ def key_violation(query: ContinuousQuery, values: Sequence[object]) -> UniqueVio
     return UniqueViolation(
         f'continuous query "{query.name}" violates its primary key',
         detail=f"Key {named} {'has a NULL' if is_null else 'belongs to more than one row of the result'}.",
-        hint="Mend the rows, or create the query with another key; ALTER CONTINUOUS QUERY … ACTIVATE goes on.",
+        hint="Mend the rows, or choose another key. A query that was suspended goes on with ALTER … ACTIVATE.",
     )
 
 

@@ -1,7 +1,7 @@
 """The log of a continuous query stays small: files of few changes become one, and what nobody needs any more goes.
 
 Changes are kept for `retain_history`, so that a subscriber can go on from an SCN, and longer for triggers and
-subscribers of a queue that have not had them.
+subscribers of a queue that have not had them. Of a queue, what all subscribers have had goes.
 """
 
 from __future__ import annotations
@@ -12,12 +12,11 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import replace
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 
 from midstream.log.files import disk_errors
 from midstream.relations.query import ContinuousQuery
-from midstream.runtime.continuous.log import QueryLog
+from midstream.runtime.continuous.log import QueryLog, read_log
 from midstream.runtime.rows import FEW_ROWS
 from midstream.runtime.settings import DEFAULTS
 from midstream.runtime.states import KeptFile
@@ -27,12 +26,15 @@ MANY = 32
 """So many files of few changes become one."""
 
 
-def tidied(store: Store, query: ContinuousQuery, log: QueryLog, folder: str) -> tuple[QueryLog, list[KeptFile]]:
-    """The same log in fewer files, without what nobody needs; and the files that are to go once it is written down."""
-    if len(log.files) < MANY or len(log.files) % MANY:
+def tidied(
+    store: Store, query: ContinuousQuery, log: QueryLog, folder: str, *, now: bool = False
+) -> tuple[QueryLog, list[KeptFile]]:
+    """The same log in fewer files, without what nobody needs; and the files that are to go once it is written down.
+    Now and then, unless it is to be done now."""
+    if not log.files or (len(log.files) % MANY and not now):
         return log, []
     kept, start = _needed(store, query, log)
-    merged = _merged(store, kept, folder)
+    merged = _merged(store, query, kept, folder)
     left = {id(file) for file in merged}
     return replace(log, files=merged, start=start), [file for file in log.files if id(file) not in left]
 
@@ -40,30 +42,34 @@ def tidied(store: Store, query: ContinuousQuery, log: QueryLog, folder: str) -> 
 def _needed(store: Store, query: ContinuousQuery, log: QueryLog) -> tuple[list[KeptFile], int]:
     retain = float(str(store.catalog.setting("retain_history") or DEFAULTS["retain_history"]))
     horizon = store.catalog.horizon(time.time() - retain)
-    horizon = min([horizon, *(scn - 1 for scn, _ in store.queries.readers.of(query).values())])
+    read = [scn - 1 for scn, _ in store.queries.readers.of(query).values()]
+    if query.is_queue and read:
+        # What all subscribers of a queue have had goes, however new it is.
+        horizon = max(horizon, min(read))
+    horizon = min([horizon, *read])
     gone = [file for file in log.files if file.upto <= horizon]
     start = max([log.start, *(file.upto for file in gone)])
     return [file for file in log.files if file.upto > horizon], start
 
 
-def _merged(store: Store, files: Sequence[KeptFile], folder: str) -> list[KeptFile]:
+def _merged(store: Store, query: ContinuousQuery, files: Sequence[KeptFile], folder: str) -> list[KeptFile]:
     """Runs of files with few changes, each run as one file."""
     found: list[KeptFile] = []
     run: list[KeptFile] = []
     for file in files:
         if run and sum(other.rows for other in run) + file.rows > FEW_ROWS:
-            found += _as_one(store, run, folder)
+            found += _as_one(store, query, run, folder)
             run = []
         run.append(file)
-    return found + _as_one(store, run, folder)
+    return found + _as_one(store, query, run, folder)
 
 
-def _as_one(store: Store, files: Sequence[KeptFile], folder: str) -> list[KeptFile]:
+def _as_one(store: Store, query: ContinuousQuery, files: Sequence[KeptFile], folder: str) -> list[KeptFile]:
     if len(files) < 2:
         return list(files)
     path = os.path.join(folder, f"merged-{uuid.uuid4().hex}.parquet")
     with disk_errors("changes could not be written"):
-        rows = pa.concat_tables([pq.read_table(file.path, partitioning=None) for file in files])
+        rows = read_log([type_ for _, type_ in query.columns], files)
         pq.write_table(rows, path)
         store.streams.files.sync_file(path)
         store.streams.files.sync_folder(folder)
