@@ -54,6 +54,10 @@ SELECT l.item, o.oid, u.name FROM lines l JOIN orders o ON l.oid = o.oid JOIN us
 SELECT o1.a, o2.b FROM other o1, other o2 WHERE o1.a = o2.b;
 SELECT uid, count(*), sum(x) FROM orders GROUP BY uid HAVING count(*) > 1;
 SELECT u.name, sum(l.price) FROM lines l, orders o, users u WHERE l.oid = o.oid AND u.id = o.uid GROUP BY u.name;
+SELECT s.c, count(*) FROM other s JOIN other t ON s.a = t.b GROUP BY s.c;
+SELECT DISTINCT s.c FROM other s JOIN other t ON s.a = t.b;
+SELECT s.c FROM other s JOIN other t ON s.a = t.b UNION SELECT c FROM other;
+SELECT s.c, t.b, count(*) OVER (PARTITION BY s.c) FROM other s JOIN other t ON s.a = t.b;
 SELECT * FROM orders o WHERE EXISTS (SELECT 1 FROM lines l WHERE l.oid = o.oid AND l.price > 2);
 SELECT * FROM orders o WHERE NOT EXISTS (SELECT 1 FROM lines l WHERE l.oid = o.oid);
 SELECT * FROM other WHERE a IN (SELECT x FROM orders);

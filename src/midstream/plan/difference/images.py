@@ -38,6 +38,9 @@ class Changed:
     rows: int = 0
 
 
+_SETTLED = "settled"
+
+
 @dataclass(frozen=True)
 class Images:
     binding: Binding
@@ -60,9 +63,15 @@ class Images:
         return next(self.changed_tables(tree), None) is not None
 
     def put_before(self, tree: Node) -> None:
-        """Turns every changed table of a tree into what it was before."""
+        """Turns every changed table of a tree into what it was before, but where that is settled."""
         for node in list(self.changed_tables(tree)):
-            node.set("this", quoted(self._scan(node, "before")))
+            if not node.meta.get(_SETTLED):
+                node.set("this", quoted(self._scan(node, "before")))
+
+    def settle(self, tree: Node) -> None:
+        """What a tree reads is settled: what changed is the same, whichever image it is compared with."""
+        for node in tree.find_all(exp.Table):
+            node.meta[_SETTLED] = True
 
     def put_change(self, node: exp.Table) -> Node:
         """Turns an item into what changed of it; returns its weight."""

@@ -180,6 +180,7 @@ class Terms:
             derived(union, alias),
         )
         keys.set("distinct", exp.Distinct())
+        self.images.settle(keys)
         return keys
 
     def restrict(self, query: exp.Select, keys: exp.Select, outside: Sequence[Node], *, nulls: bool) -> None:
