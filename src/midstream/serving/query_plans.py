@@ -28,6 +28,7 @@ _CASES: tuple[tuple[str, Kind], ...] = (
 _WORDS = {
     "term": "computed",
     "empty": "proved empty",
+    "groups": "sums of groups that a change touches, with what came and without what went",
     "keyed": "computed for what a change touches",
     "recompute": "computed before and after, and compared",
 }

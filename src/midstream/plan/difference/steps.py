@@ -12,9 +12,9 @@ class NotSeparable(Exception):
 
 @dataclass(frozen=True)
 class Step:
-    """One term; `empty`: it was proved to give nothing; `keyed`: groups that changed are computed before and after;
-    `recompute`: all of it is."""
+    """One term; `empty`: it was proved to give nothing; `groups`: sums that take rows back; `keyed`: what a
+    change touches is computed before and after; `recompute`: all of it is."""
 
-    kind: Literal["term", "empty", "keyed", "recompute"]
+    kind: Literal["term", "empty", "groups", "keyed", "recompute"]
     text: str
     reason: str = ""

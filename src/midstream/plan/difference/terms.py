@@ -21,7 +21,7 @@ from sqlglot import exp
 from midstream.plan.context import COMMIT, WEIGHT
 from midstream.plan.cut.build import aggregates_of, derived, number, own_nodes, plain_column, select, text_of
 from midstream.plan.cut.streams import is_grouping
-from midstream.plan.difference import blocks
+from midstream.plan.difference import algebraic, blocks
 from midstream.plan.difference.images import Images
 from midstream.plan.difference.keys import restrict
 from midstream.plan.difference.steps import NotSeparable, Step
@@ -51,7 +51,7 @@ class Terms:
         if step not in self.steps:
             self.steps.append(step)
 
-    def _named(self, query: Node) -> str:
+    def named(self, query: Node) -> str:
         """The tables that a query reads, for EXPLAIN."""
         tables = [self.images.table_of(table) for table in query.find_all(exp.Table)]
         return ", ".join(dict.fromkeys(table.name for table in tables if table is not None))
@@ -78,7 +78,7 @@ class Terms:
 
     def recomputed(self, query: Node, reason: str) -> list[exp.Select]:
         """All of it, after less before: what always holds."""
-        self.note(Step("recompute", self._named(query), reason))
+        self.note(Step("recompute", self.named(query), reason))
         return self.after_less_before(query, query)
 
     def after_less_before(self, after: Node, before: Node) -> list[exp.Select]:
@@ -102,7 +102,7 @@ class Terms:
         keys = self.keys_touched([query.this, query.expression])
         if keys is None:
             return []
-        self.note(Step("keyed", self._named(query), f"{word}: rows that a change touches, after less before"))
+        self.note(Step("keyed", self.named(query), f"{word}: rows that a change touches, after less before"))
         both_sides = query.copy()
         for side in ("this", "expression"):
             both_sides.set(side, self._rows_among(child_of(both_sides, side), keys))
@@ -135,10 +135,13 @@ class Terms:
             if not self.of_query(changed):
                 return []
             return self.recomputed(query, "an aggregate without GROUP BY is one group of all rows")
+        found = algebraic.terms_of(self, query, elements)
+        if found is not None:
+            return found
         keys = self.keys_touched([blocks_rows(query, elements)])
         if keys is None:
             return []
-        self.note(Step("keyed", self._named(query), "GROUP BY: groups that a change touches, after less before"))
+        self.note(Step("keyed", self.named(query), "GROUP BY: groups that a change touches, after less before"))
         self.restrict(query, keys, elements, nulls=True)
         return self.after_less_before(query, query)
 
@@ -148,7 +151,7 @@ class Terms:
         keys = self.keys_touched([inner])
         if keys is None:
             return []
-        self.note(Step("keyed", self._named(query), "DISTINCT: rows that a change touches, after less before"))
+        self.note(Step("keyed", self.named(query), "DISTINCT: rows that a change touches, after less before"))
         rows = self._rows_among(inner, keys).this
         rows.set("distinct", exp.Distinct())
         return self.after_less_before(rows, rows)
@@ -160,7 +163,7 @@ class Terms:
         keys = self.keys_touched([blocks_rows(query, shared)])
         if keys is None:
             return []
-        self.note(Step("keyed", self._named(query), "OVER: partitions that a change touches, after less before"))
+        self.note(Step("keyed", self.named(query), "OVER: partitions that a change touches, after less before"))
         self.restrict(query, keys, shared, nulls=True)
         return self.after_less_before(query, query)
 

@@ -1,0 +1,321 @@
+"""Groups whose aggregates can take rows back: count, sum and avg of exact numbers (section 8 of the paper).
+
+What is kept of a group are sums; rows that came add to them, rows that went are taken away:
+
+    before  =  what is kept of groups that a change touches
+    after   =  before  +  what came  -  what went
+
+So the rows of such groups are read once, as they were; and commits can be told apart, since each adds its own part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from midstream.plan.context import COMMIT, WEIGHT
+from midstream.plan.cut.aggregates import name_of_call
+from midstream.plan.cut.build import (
+    AT_MOST,
+    EQUAL,
+    GREATER,
+    LESS,
+    NOT_DISTINCT,
+    aggregate,
+    aggregates_of,
+    both,
+    call,
+    derived,
+    number,
+    output,
+    plain_column,
+    select,
+    text_of,
+)
+from midstream.plan.cut.rewriting import with_parts
+from midstream.plan.difference.steps import Step
+from midstream.plan.functions.model import numeric_digits
+from midstream.plan.functions.partials import WIDE
+from midstream.plan.nodes import bare, is_query
+from midstream.plan.typing.conversion import convert, null_of
+from midstream.plan.typing.nodes import AggregateCall, type_of, typed
+from midstream.types import BIGINT, BOOLEAN, DOUBLE, NUMERIC, Type
+
+if TYPE_CHECKING:
+    from midstream.plan.difference.terms import Terms
+
+Node = exp.Expression
+_INTEGERS = ("smallint", "int", "bigint")
+
+
+@dataclass(frozen=True)
+class _Sum:
+    """A column of what is kept: a sum over rows, which merges by a sum of sums."""
+
+    name: str
+    type: Type
+    first: Callable[[str], Node]
+    merge: str
+    """The aggregate that merges it."""
+
+    def merged(self, alias: str) -> Node:
+        zero = convert(number(0), self.type) if self.type != BIGINT else number(0)
+        total = aggregate(self.merge, [plain_column(alias, self.name, self.type)], self.type)
+        return call("coalesce(anyelement, ...)", total, zero, type_=self.type)
+
+    def negated(self, alias: str) -> Node:
+        signature = "-(bigint)" if self.type == BIGINT else "-(numeric)"
+        return call(signature, plain_column(alias, self.name, self.type), type_=self.type)
+
+
+@dataclass(frozen=True)
+class _Kept:
+    columns: tuple[_Sum, ...]
+    finish: Callable[[str], Node]
+
+
+PRESENCE = _Sum("n", BIGINT, lambda alias: aggregate("count()", [], BIGINT), "sum(bigint)")
+"""How many rows a group has."""
+
+
+def terms_of(terms: Terms, query: exp.Select, keys: Sequence[Node]) -> list[exp.Select] | None:
+    """None: some aggregate cannot take rows back."""
+    groups = _Groups.of(terms, query, keys)
+    return groups.terms() if groups is not None else None
+
+
+@dataclass(frozen=True)
+class _Groups:
+    """A grouping query over rows that have its keys, k0, k1, …, and then the arguments of its aggregates."""
+
+    owner: Terms
+    query: exp.Select
+    keys: Sequence[Node]
+    arguments: Sequence[Node]
+    kept: dict[str, _Kept]
+    """How each aggregate is kept, by its text."""
+
+    @classmethod
+    def of(cls, terms: Terms, query: exp.Select, keys: Sequence[Node]) -> _Groups | None:
+        nodes = [bare(node) for node in query.expressions]
+        nodes += [query.args["having"].this] if query.args.get("having") else []
+        calls = {text_of(found): found for node in nodes for found in aggregates_of(node)}
+        arguments: list[Node] = []
+        kept: dict[str, _Kept] = {}
+        for number_, (text, node) in enumerate(calls.items()):
+            made = _kept(node, arguments, len(keys), f"p{number_}")
+            if made is None:
+                return None
+            kept[text] = made
+        if any(isinstance(node, exp.Grouping) for part in nodes for node in part.walk()):
+            return None
+        return cls(terms, query, keys, arguments, kept)
+
+    # --- what is computed ------------------------------------------------------------------------
+
+    def terms(self) -> list[exp.Select]:
+        from midstream.plan.difference.terms import blocks_rows, united
+
+        rows = blocks_rows(self.query, [*self.keys, *self.arguments])
+        changes = self.owner.of_query(rows)
+        if not changes:
+            return []
+        text = ", ".join(text_of(node) for node in self.keys)
+        self.owner.note(Step("groups", self.owner.named(self.query), f"GROUP BY {_short(text)}"))
+        change = united(changes)
+        self.owner.images.settle(change)
+        before = self._sums(self._rows_before(rows, change))
+        everything = united(
+            [before, self._sums(self._signed(change, 1)), self._taken(self._sums(self._signed(change, -1)))]
+        )
+        if self.owner.by_commit:
+            return self._by_commit(everything, change)
+        fresh = self.owner.images.fresh
+        return [self._answer(fresh(everything), 1), self._answer(fresh(before), -1)]
+
+    def _fresh(self, tree: Node) -> Node:
+        return self.owner.images.fresh(tree)
+
+    def _alias(self, name: str) -> str:
+        return self.owner.images.binding.fresh_alias(name)
+
+    def _types(self) -> list[tuple[str, Type]]:
+        return [(f"k{place}", type_of(node)) for place, node in enumerate([*self.keys, *self.arguments])]
+
+    def _key_columns(self, alias: str) -> list[tuple[str, Node]]:
+        return [(name, plain_column(alias, name, kind)) for name, kind in self._types()[: len(self.keys)]]
+
+    def _rows_before(self, rows: exp.Select, change: Node) -> Node:
+        """The rows of groups that a change touches, as they were."""
+        alias = self._alias("k")
+        touched = select(self._key_columns(alias), derived(self._fresh(change), alias))
+        touched.set("distinct", exp.Distinct())
+        self.owner.images.settle(touched)
+        there = rows.copy()
+        self.owner.restrict(there, touched, self.keys, nulls=True)
+        found = self._fresh(there)
+        self.owner.images.put_before(found)
+        if not self.owner.by_commit:
+            return found
+        outer = self._alias("q")
+        columns = [(name, plain_column(outer, name, kind)) for name, kind in self._types()]
+        return select([*columns, (COMMIT, number(0))], derived(found, outer))
+
+    def _signed(self, change: Node, sign: int) -> Node:
+        """The rows that came, or those that went."""
+        alias = self._alias("d")
+        columns = [(name, plain_column(alias, name, kind)) for name, kind in self._types()]
+        if self.owner.by_commit:
+            columns.append((COMMIT, plain_column(alias, COMMIT, BIGINT)))
+        signature = GREATER if sign > 0 else LESS
+        where = call(signature, plain_column(alias, WEIGHT, BIGINT), number(0))
+        return select(columns, derived(self._fresh(change), alias), where=where)
+
+    def _columns(self) -> list[_Sum]:
+        return [PRESENCE, *(column for kept in self.kept.values() for column in kept.columns)]
+
+    def _sums(self, rows: Node) -> exp.Select:
+        """What is kept of each group of rows."""
+        alias = self._alias("r")
+        keys = self._key_columns(alias)
+        if self.owner.by_commit:
+            keys.append((COMMIT, plain_column(alias, COMMIT, BIGINT)))
+        sums = [(column.name, column.first(alias)) for column in self._columns()]
+        return select([*keys, *sums], derived(rows, alias), group=[node for _, node in keys])
+
+    def _taken(self, sums: exp.Select) -> exp.Select:
+        """The same with the other sign."""
+        alias = self._alias("w")
+        keys = self._key_columns(alias)
+        if self.owner.by_commit:
+            keys.append((COMMIT, plain_column(alias, COMMIT, BIGINT)))
+        return select([*keys, *((c.name, c.negated(alias)) for c in self._columns())], derived(sums, alias))
+
+    # --- the answer --------------------------------------------------------------------------------
+
+    def _answer(self, sums: Node, weight: int) -> exp.Select:
+        alias = self._alias("g")
+        found = self._finished(alias, derived(sums, alias), self._key_columns(alias))
+        found.set("expressions", [*found.expressions, output(number(weight), WEIGHT)])
+        return found
+
+    def _finished(
+        self, alias: str, item: Node, keys: Sequence[tuple[str, Node]], joins: Sequence[exp.Join] = ()
+    ) -> exp.Select:
+        named = {text_of(node): column for node, (_, column) in zip(self.keys, keys, strict=False)}
+
+        def rewritten(node: Node) -> Node:
+            text = text_of(node)
+            if text in named:
+                return named[text].copy()
+            if isinstance(node, AggregateCall):
+                return self.kept[text].finish(alias)
+            return with_parts(node, rewritten)
+
+        outputs = [(node.alias_or_name, rewritten(bare(node).copy())) for node in self.query.expressions]
+        found = select(outputs, item, joins=joins, group=[node for _, node in keys])
+        having = self.query.args.get("having")
+        there = call(GREATER, PRESENCE.merged(alias), number(0))
+        conditions = [there, *([rewritten(having.this.copy())] if having is not None else [])]
+        found.set("having", exp.Having(this=both(conditions)))
+        return found
+
+    def _by_commit(self, everything: Node, change: Node) -> list[exp.Select]:
+        """For each group and each commit that touches it: what there was up to it, and what there was before it."""
+        found = []
+        for signature, weight in ((AT_MOST, 1), (LESS, -1)):
+            touched, sums = self._alias("t"), self._alias("g")
+            inner = self._alias("d")
+            columns = [*self._key_columns(inner), (COMMIT, plain_column(inner, COMMIT, BIGINT))]
+            commits = select(columns, derived(self._fresh(change), inner))
+            commits.set("distinct", exp.Distinct())
+            keys = [*self._key_columns(touched), (COMMIT, plain_column(touched, COMMIT, BIGINT))]
+            same = [
+                call(NOT_DISTINCT, plain_column(sums, name, kind), plain_column(touched, name, kind))
+                for name, kind in self._types()[: len(self.keys)]
+            ]
+            earlier = call(signature, plain_column(sums, COMMIT, BIGINT), plain_column(touched, COMMIT, BIGINT))
+            join = exp.Join(this=derived(self._fresh(everything), sums), on=both([*same, earlier]))
+            answer = self._finished(sums, derived(commits, touched), keys, [join])
+            marks = [output(keys[-1][1], COMMIT), output(number(weight), WEIGHT)]
+            answer.set("expressions", [*answer.expressions, *marks])
+            found.append(answer)
+        return found
+
+
+# --- aggregates ----------------------------------------------------------------------------------------
+
+
+def _kept(node: AggregateCall, arguments: list[Node], offset: int, name: str) -> _Kept | None:
+    """How an aggregate is kept; its arguments join the others, whose columns are k<offset>, …"""
+    kind = name_of_call(node)
+    if node.args.get("distinct") or node.args.get("order") or kind not in ("count", "sum", "avg"):
+        return None
+    if any(is_query(found) for found in node.walk()):
+        return None
+    values = [*node.expressions]
+    if kind != "count" and type_of(values[0]).name not in (*_INTEGERS, "numeric"):
+        return None
+
+    def taken(value: Node) -> Callable[[str], Node]:
+        place, type_ = offset + len(arguments), type_of(value)
+        arguments.append(value.copy())
+        return lambda alias: plain_column(alias, f"k{place}", type_)
+
+    passing = taken(node.args["filter"]) if node.args.get("filter") else None
+    value = taken(values[0]) if values else None
+
+    def over(signature: str, type_: Type) -> Callable[[str], Node]:
+        def first(alias: str) -> Node:
+            given = [value(alias)] if value is not None else []
+            return aggregate(signature, given, type_, where=passing(alias) if passing is not None else None)
+
+        return first
+
+    count = _Sum(f"{name}_n", BIGINT, over("count(any)" if values else "count()", BIGINT), "sum(bigint)")
+    if kind == "count":
+        return _Kept((count,), count.merged)
+    total = _total(name, type_of(values[0]), over)
+    return _Kept((total, count), lambda alias: _or_null(count, alias, _finish(node, total, count, alias)))
+
+
+def _total(name: str, kind: Type, over: Callable[[str, Type], Callable[[str], Node]]) -> _Sum:
+    if kind.name == "numeric":
+        wide = NUMERIC(38, numeric_digits(kind)[1])
+        return _Sum(f"{name}_s", wide, _or_nought(over("wide sum(numeric)", wide), wide), "wide sum(numeric)")
+    if kind.name == "bigint":
+        return _Sum(f"{name}_s", WIDE, _or_nought(over("wide sum(bigint)", WIDE), WIDE), "wide sum(numeric)")
+    return _Sum(f"{name}_s", BIGINT, _or_nought(over(f"sum({kind.name})", BIGINT), BIGINT), "sum(bigint)")
+
+
+def _or_nought(first: Callable[[str], Node], kind: Type) -> Callable[[str], Node]:
+    zero = convert(number(0), kind) if kind != BIGINT else number(0)
+    return lambda alias: call("coalesce(anyelement, ...)", first(alias), zero.copy(), type_=kind)
+
+
+def _finish(node: AggregateCall, total: _Sum, count: _Sum, alias: str) -> Node:
+    value, kind = total.merged(alias), type_of(node.expressions[0])
+    if name_of_call(node) == "sum":
+        return convert(value, type_of(node))
+    rows = count.merged(alias)
+    if kind.name == "numeric":
+        precision, scale = numeric_digits(kind)
+        narrow = convert(value, NUMERIC(min(38, precision + 10), scale))
+        return call("exact average(numeric, bigint)", narrow, rows, type_=type_of(node))
+    return call("ratio of(double precision, double precision)", convert(value, DOUBLE), convert(rows, DOUBLE))
+
+
+def _or_null(count: _Sum, alias: str, value: Node) -> Node:
+    """NULL where no value is left."""
+    none = typed(call(EQUAL, count.merged(alias), number(0)), BOOLEAN)
+    return typed(
+        exp.Case(ifs=[exp.If(this=none, true=null_of(type_of(value)))], default=value),
+        type_of(value),
+    )
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 80 else text[:79] + "…"
