@@ -24,11 +24,11 @@ def changes_text(net: str, width: int, key: Sequence[int], scn: int | None, kern
     """The changes of one SCN, numbered: its kind, the row, and what it was before. Without an SCN they are of several,
     each with its own before the weight."""
     rows = _paired(width, key) if key else _apart(width)
-    columns = ", ".join(["scn", *row_names(width), *old_names(width)])
+    columns = ", ".join([*row_names(width), *old_names(width)])
     marked = net if scn is None else _marked(net, width, scn)
     return (
         f"WITH net AS ({marked}), expanded AS ({_expanded(width, kernel, 'scn')}), changes AS ({rows}) "
-        f"SELECT row_number() OVER (PARTITION BY scn ORDER BY kind) - 1 AS number, kind, {columns} FROM changes "
+        f"SELECT scn, row_number() OVER (PARTITION BY scn ORDER BY kind) - 1 AS number, kind, {columns} FROM changes "
         "ORDER BY scn, number"
     )
 
@@ -121,9 +121,10 @@ def full_net_text(query: str, stored: str, width: int, kernel: Kernel) -> str:
     """What an answer has more, and less, than the stored rows."""
     columns = ", ".join(f"c{place}" for place in range(width))
     return (
-        f"SELECT {columns}, sum(w) AS c{width} FROM (SELECT {columns}, 1 AS w FROM ({query}) AS q "
+        f"SELECT {columns}, count(*) FILTER (WHERE w > 0) - count(*) FILTER (WHERE w < 0) AS c{width} "
+        f"FROM (SELECT {columns}, 1 AS w FROM ({query}) AS q "
         f"UNION ALL SELECT {columns}, -1 AS w FROM {quote_name(stored, kernel)}) AS both_sides "
-        f"GROUP BY {columns} HAVING sum(w) <> 0"
+        f"GROUP BY {columns} HAVING count(*) FILTER (WHERE w > 0) <> count(*) FILTER (WHERE w < 0)"
     )
 
 
