@@ -356,10 +356,13 @@ class Catalog:
             self._db.execute("INSERT OR REPLACE INTO dead_files VALUES (?, ?, ?)", (table_id, path, scn))
 
     def _apply(self, publication: Publication) -> CatalogState:
+        versions = {**self.state.versions, **publication.versions}
+        if not publication.dropped and not publication.relations:
+            # The same definitions are the same object, so that plans which were made for them are known to hold.
+            return CatalogState(publication.scn, self.state.relations, versions)
         gone = {relation.id for relation in (*publication.dropped, *publication.relations)}
         relations = {name: relation for name, relation in self.state.relations.items() if relation.id not in gone}
         relations |= {relation.name: relation for relation in publication.relations}
-        versions = {**self.state.versions, **publication.versions}
         return CatalogState(publication.scn, relations, versions)
 
     # --- readers of streams ----------------------------------------------------------------------

@@ -138,6 +138,11 @@ class Transaction:
             self.defined[relation.id] = relation
         self.state = self.rebased(self.base)
 
+    def see(self, base: CatalogState) -> None:
+        """Goes on from the same picture with newer stored answers."""
+        self.base = base
+        self.state = self.rebased(base)
+
     def rebased(self, state: CatalogState) -> CatalogState:
         """Another picture with this transaction's definitions in it."""
         if not self.defined and not self.dropped:

@@ -66,7 +66,7 @@ class Plans:
 
     def bound(self, state: CatalogState) -> BoundQuery:
         """The query itself, over what is there."""
-        if self._bound is None or self._relations is not state.relations:
+        if self._bound is None or self._relations != state.relations:
             schema = StateSchema(self.store.catalog, state)
             self._bound = bind_query(self._sql(), schema, context_at(state))
             self._relations, self._known = state.relations, {}

@@ -80,6 +80,7 @@ def create_continuous_query(writer: Writer, statement: CreateContinuousQuery) ->
     state = transaction.state
     _check_free(state, statement.name)
     query = defined_query(writer, statement)
+    transaction.store.queries.materialized.bring_to_base(transaction, Plans(transaction.store, query).stored(state))
     if query.destination is not None:
         transaction.define(_destination(writer, query, state))
     notices = check_maintenance(writer.transaction.store, query, writer.transaction.state, writer.context)
@@ -490,6 +491,8 @@ def create_materialized_view(writer: Writer, statement: CreateView) -> list[str]
     if known is not None and not isinstance(known, MaterializedView):
         raise WrongObject(f'"{statement.name}" is not a materialized view')
     view = defined_view(writer, statement)
+    transaction.store.queries.materialized.bring_to_base(transaction, Plans(transaction.store, view).stored(state))
+    state = transaction.state
     notices = check_maintenance(transaction.store, view, state, writer.context)
     if known is not None:
         check_readers(transaction.store, known.name, replace_relation(state, known, view), writer.context)

@@ -66,6 +66,19 @@ class Materialized:
                 self._bring(view, state, cancellation)
             return self.picture(state)
 
+    def bring_to_base(self, transaction: Transaction, views: Iterable[MaterializedView]) -> None:
+        """Views that are kept on commit have the answers of the picture that a transaction began with: what is made
+        of them in it begins there."""
+        wanted = [view for view in views if view.id not in transaction.defined]
+        if not wanted:
+            return
+        with self._queries.computing:
+            for view in wanted:
+                if self._queries.log_of(view).position > transaction.base.scn:
+                    raise TransactionConflict(f'"{view.name}" was refreshed meanwhile', hint="Run the statement again.")
+                self._bring(view, transaction.base, None)
+            transaction.see(self.picture(transaction.base))
+
     def picture(self, state: CatalogState) -> CatalogState:
         """A picture with the newest stored answers."""
         newest = self._store.catalog.state.versions

@@ -54,6 +54,7 @@ from midstream.runtime.stored_schema import StateSchema
 
 STEPS = 64
 """So many commits of one query are computed in one job."""
+LONGEST_REST = 0.5
 _LOOK = 0.5
 
 
@@ -96,6 +97,8 @@ class Queries:
         self.news = threading.Condition()
         """Told whenever a query has come further."""
         self._wake = threading.Event()
+        self._hurry = threading.Event()
+        """Somebody waits for the next round."""
         self._stop = threading.Event()
         self._cancellation = Cancellation()
         self._thread = threading.Thread(target=self._run, name="midstream-queries", daemon=True)
@@ -157,6 +160,7 @@ class Queries:
     def close(self) -> None:
         self._stop.set()
         self._wake.set()
+        self._hurry.set()
         self._cancellation.cancel()
         with self.news:
             self.news.notify_all()
@@ -215,13 +219,14 @@ class Queries:
 
     def begun(self, relations: Iterable[Relation], base: CatalogState, scn: int) -> dict[str, str]:
         """What the catalog keeps of new ones: a query hands out what changes after the commit that makes it, a stored
-        answer is that of the SCN that it was computed at."""
+        answer is that of the SCN that it was computed at, and so is what reads stored answers."""
         found = {}
         for relation in relations:
             if isinstance(relation, ContinuousQuery | MaterializedView):
                 if self._store.catalog.kept(log_name(relation.id)) is not None:
                     continue
-                log = QueryLog(base.scn if isinstance(relation, MaterializedView) else scn)
+                has_answer = isinstance(relation, MaterializedView) or bool(self.plans_of(relation).stored(base))
+                log = QueryLog(base.scn if has_answer else scn)
                 log.start = log.position
                 log.answer = self.first_answers.pop(relation.id, [])
                 if relation.when == "periodic":
@@ -285,6 +290,7 @@ class Queries:
         if isinstance(query, ContinuousQuery) and query.stream is not None:
             self._store.streams.wait(self.reader_of(query)[0].id, scn)
         self.wake()
+        self._hurry.set()
         while True:
             log = self.log_of(self._still_there(query))
             if log.position >= scn or self._has_nothing_to_do(query, log, scn):
@@ -349,8 +355,13 @@ class Queries:
             if self._stop.is_set():
                 return
             self._wake.clear()
+            self._hurry.clear()
+            began = time.monotonic()
             with contextlib.suppress(Error):
                 self._round()
+            # While commits come without end, computing takes half of the time, and what comes meanwhile is one group:
+            # the longer a round takes, the more commits the next one has.
+            self._hurry.wait(min(time.monotonic() - began, LONGEST_REST))
 
     def _pause(self) -> float | None:
         """How long until the clock has something to do; None: until somebody wakes it."""
