@@ -63,6 +63,7 @@ def encode(relation: Relation) -> str:
                 "maintenance": relation.maintenance,
                 "retain_windows": relation.retain_windows,
                 "retain_seconds": relation.retain_seconds,
+                "key": relation.key,
             }
         return json.dumps(written_view)
     written: dict[str, Any] = {
@@ -93,7 +94,10 @@ def decode(kind: str, id: int, name: str, text: str) -> Relation:
     if kind in ("view", "continuous view"):
         named = tuple((column, parse_type(type_)) for column, type_ in value["columns"])
         plain = (id, name, named, value["query"], tuple(value["reads"]))
-        return View(*plain) if kind == "view" else ContinuousView(*plain, **value["options"])
+        if kind == "view":
+            return View(*plain)
+        options = value["options"]
+        return ContinuousView(*plain, **options | {"key": tuple(options.get("key", ()))})
     if kind == "queue":
         return Queue(id, name)
     if kind == "trigger":

@@ -35,6 +35,8 @@ class ContinuousView(View):
     retain_windows: int | None = None
     retain_seconds: float | None = None
     """How many results are kept, or for how long; neither: the last hundred."""
+    key: tuple[str, ...] = ()
+    """By what subscribers tell that a row is another one's new state."""
 
     @property
     def column_names(self) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import cast
 
 from midstream.errors import (
     DependentObjects,
@@ -291,7 +292,7 @@ def _is_stream(relation: Relation | None) -> bool:
     return isinstance(relation, Stream) or (isinstance(relation, ContinuousView) and relation.is_windowed)
 
 
-VIEW_OPTIONS = ("backfill", "maintenance", "retain")
+VIEW_OPTIONS = ("backfill", "key", "maintenance", "retain")
 MAINTENANCE = ("auto", "incremental", "reevaluate")
 
 
@@ -336,7 +337,20 @@ def define_view(
         str(options.get("maintenance", "auto")),
         kept if isinstance(kept, int) else None,
         kept if isinstance(kept, float) else None,
+        _view_key(options, names),
     ), notices
+
+
+def _view_key(options: Mapping[str, object], names: Sequence[str]) -> tuple[str, ...]:
+    key = cast("tuple[str, ...]", options.get("key", ()))
+    for name in key:
+        if name not in names:
+            raise UndefinedName(
+                f'column "{name}" named in key does not exist',
+                hint="The columns are " + ", ".join(names) + ".",
+                sqlstate="42703",
+            )
+    return key
 
 
 def _check_windowed(store: Store, options: Mapping[str, object], plan: ViewPlan) -> None:
@@ -384,6 +398,8 @@ def read_option(name: str, value: object) -> object:
         return str(value).lower()
     if name == "retain":
         return _read_retain(value)
+    if name == "key":
+        return tuple(part.strip() for part in str(value).split(","))
     if str(value).lower() not in ("true", "false", "on", "off", "1", "0"):
         raise InvalidParameter(f'option "{name}" takes true or false, not {value!r}', sqlstate="22023")
     return str(value).lower() in ("true", "on", "1")

@@ -5,7 +5,7 @@
             print(change.kind, change.row)
 
 Of a view over windows, the rows of each window come when it is complete, as rows that were inserted; of a materialized
-view, what its refreshes changed.
+view, what its refreshes changed; of any other view, what makes its answer differ from the one before.
 """
 
 from __future__ import annotations
@@ -18,19 +18,20 @@ from queue import Empty, SimpleQueue
 from types import TracebackType
 from typing import Protocol
 
-from midstream.errors import Closed, HistoryGone, InvalidParameter, UndefinedName, Unsupported
+from midstream.errors import Closed, HistoryGone, InvalidParameter, UndefinedName, WrongObject
 from midstream.ingest.arrow_types import to_rows
 from midstream.relations.query import ContinuousQuery, MaterializedView
-from midstream.relations.view import ContinuousView
+from midstream.relations.view import ContinuousView, View
 from midstream.runtime.continuous.changes import Change, Place, changes_in
 from midstream.runtime.continuous.queries import suspended
-from midstream.runtime.continuous.snapshots import changes_of_table, snapshot_of
+from midstream.runtime.continuous.snapshots import answer_of, changes_of_table, snapshot_of
 from midstream.runtime.settings import DEFAULTS
 from midstream.runtime.store import Store
 from midstream.runtime.window_log import WindowResult
 
 _LOOK = 0.5
 """So often somebody who waits looks whether the database was closed."""
+_PAUSE = 0.05
 _LAST = 1 << 60
 _MANY = 100_000
 """So many changes are taken at a time."""
@@ -253,6 +254,59 @@ class WindowResults:
             raise failure
 
 
+# --- other views -----------------------------------------------------------------------------------------------
+
+
+class ViewChanges:
+    """What changes of a view's answer, by comparing it with the one before. It begins with what is there."""
+
+    def __init__(self, store: Store, view: View) -> None:
+        self._store, self._view = store, view
+        self._rows, self._scn = answer_of(store, view)
+
+    def snapshot(self) -> list[Change]:
+        return [self._change("I", row, None) for row in self._rows.elements()]
+
+    def take(self) -> Sequence[Change]:
+        if self._store.streams.journal.last_scn == self._scn:
+            return []
+        before = self._rows
+        self._rows, self._scn = answer_of(self._store, self._view)
+        went, came = list((before - self._rows).elements()), list((self._rows - before).elements())
+        old = {self._key(row): row for row in went} if self._places() else {}
+        found = []
+        for row in came:
+            was = old.pop(self._key(row), None) if self._places() else None
+            found.append(self._change("I" if was is None else "U", row, was))
+        gone = list(old.values()) if self._places() else went
+        return [*(self._change("D", row, row) for row in gone), *found]
+
+    def _places(self) -> list[int]:
+        names = [name for name, _ in self._view.columns]
+        return [names.index(name) for name in self._view.key] if isinstance(self._view, ContinuousView) else []
+
+    def _key(self, row: tuple[object, ...]) -> tuple[object, ...]:
+        return tuple(row[place] for place in self._places())
+
+    def _change(self, kind: str, row: tuple[object, ...], old: tuple[object, ...] | None) -> Change:
+        names = [name for name, _ in self._view.columns]
+        was = dict(zip(names, old, strict=True)) if old is not None else None
+        return Change(kind, dict(zip(names, row, strict=True)), was, self._scn, source=self._view.name)
+
+    def wait(self, seconds: float) -> None:
+        time.sleep(min(seconds, _PAUSE))
+
+    def check(self) -> None:
+        if self._store.is_closed:
+            raise Closed("the database is closed")
+        found = self._store.catalog.state.relations.get(self._view.name)
+        if found is None or found.id != self._view.id:
+            raise UndefinedName(f'view "{self._view.name}" was dropped')
+
+    def wake(self) -> None:
+        """Nobody waits for long."""
+
+
 # --- channels ------------------------------------------------------------------------------------------------
 
 
@@ -309,11 +363,23 @@ def subscribe(store: Store, name: str, *, snapshot: bool, after: int | None) -> 
     if isinstance(relation, ContinuousView) and relation.is_windowed:
         results = WindowResults(store, relation, after)
         return Subscription(results, results.snapshot() if snapshot else ())
-    raise Unsupported(
+    if isinstance(relation, View):
+        return _of_view(store, relation, snapshot, after)
+    raise WrongObject(
         f'"{name}" cannot be subscribed to',
-        detail="Continuous queries, materialized views and views over windows hand out what changes.",
+        detail="Continuous queries and views hand out what changes.",
         hint=f"CREATE CONTINUOUS QUERY … AS SELECT * FROM {name} tells what changes of it.",
     )
+
+
+def _of_view(store: Store, view: View, snapshot: bool, after: int | None) -> Subscription:
+    if after is not None:
+        raise HistoryGone(
+            f'what changed of view "{view.name}" before now is not kept',
+            hint=f"Subscribe to a continuous query: CREATE CONTINUOUS QUERY … AS SELECT * FROM {view.name}.",
+        )
+    changes = ViewChanges(store, view)
+    return Subscription(changes, changes.snapshot() if snapshot else ())
 
 
 def _of_query(store: Store, query: ContinuousQuery, snapshot: bool, after: int | None) -> Subscription:

@@ -2,18 +2,48 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from midstream.ingest.arrow_types import to_rows
 from midstream.maintenance.engine import Piece
+from midstream.plan import bind_query
 from midstream.relations.catalog import CatalogState
 from midstream.relations.query import ContinuousQuery, MaterializedView
 from midstream.relations.table import ROW_ID
+from midstream.relations.view import ContinuousView, View
 from midstream.runtime.continuous.changes import Change, made
-from midstream.runtime.continuous.computing import Kept
+from midstream.runtime.continuous.computing import Kept, context_at
 from midstream.runtime.query import run_query
-from midstream.runtime.reading import CHANGE_TYPE, change_files
+from midstream.runtime.reading import CHANGE_TYPE, Picture, change_files
 from midstream.runtime.settings import DEFAULTS
 from midstream.runtime.store import Store
+from midstream.runtime.stored_schema import StateSchema
 from midstream.runtime.transaction import Glimpse
+from midstream.sql import parse_query
+from midstream.sql.text import quote_name
+
+
+def answer_of(store: Store, view: View) -> tuple[Counter[tuple[object, ...]], int]:
+    """The rows of a view's answer, each with how often it is there, and the SCN that they are of."""
+    state = store.catalog.state
+    context = context_at(state)
+    query = parse_query(f"SELECT * FROM {quote_name(view.name)}")
+    bound = bind_query(query, StateSchema(store.catalog, state), context)
+    relations = [scan.relation for scan in bound.scans]
+    continuous = [relation for relation in relations if isinstance(relation, ContinuousView)]
+    picture: Picture = Glimpse(state)
+    if continuous:
+        picture = store.views.moment(continuous, DEFAULTS)
+    elif any(isinstance(relation, MaterializedView) for relation in relations):
+        stored = [relation for relation in relations if isinstance(relation, MaterializedView)]
+        picture = Glimpse(store.queries.materialized.bring(stored))
+    with store.pinned(picture.state):
+        table = run_query(store, picture, bound, DEFAULTS)
+    return Counter(map(_hashable, to_rows(table, [output.type for output in bound.outputs]))), picture.state.scn
+
+
+def _hashable(row: tuple[object, ...]) -> tuple[object, ...]:
+    return tuple(tuple(value) if isinstance(value, list) else value for value in row)
 
 
 def snapshot_of(store: Store, query: Kept) -> tuple[list[Change], int]:
