@@ -49,8 +49,26 @@ class Dialogue:
         seconds = time.monotonic() - started_at
         self._note(sql, result)
         self._print(result)
+        if result.changes is not None:
+            self._follow(result)
         if self.timing:
             self.screen.say(f"Time: {seconds * 1000:,.1f} ms", style="dim")
+
+    def _follow(self, result: Result) -> None:
+        """Prints changes as they come, until Ctrl-C, or as long as somebody reads them."""
+        assert result.changes is not None
+        if not self.screen.output.is_terminal:
+            result.changes.close()
+            return
+        self.screen.say("Waiting for changes; Ctrl-C ends it.", style="dim")
+        try:
+            for change in result.changes:
+                values = ", ".join(f"{name}={value}" for name, value in change.row.items())
+                self.screen.say(f"{change.scn}  {change.kind}  {values}")
+        except KeyboardInterrupt:
+            self.screen.say("")
+        finally:
+            result.changes.close()
 
     def _answer(self, sql: str) -> Result:
         """Ctrl-C stops the statement and nothing else, however the interruption reaches us."""

@@ -6,7 +6,7 @@ from midstream.errors import InvalidQuery, UndefinedName, WrongObject
 from midstream.plan import BindContext
 from midstream.relations.query import ContinuousQuery, MaterializedView
 from midstream.relations.table import Table
-from midstream.relations.view import ContinuousView
+from midstream.relations.view import ContinuousView, View
 from midstream.runtime.continuous import defining
 from midstream.runtime.continuous.delivering import subscriber
 from midstream.runtime.continuous.log import Status
@@ -102,20 +102,22 @@ def refresh(session: Session, statement: RefreshView) -> Result:
 
 
 def subscribed(session: Session, statement: Subscribe) -> Result:
-    """What SUBSCRIBE has to give at once; `db.subscribe` and the shell go on with what comes."""
-    with subscribe(session.store, statement.name, snapshot=statement.snapshot, after=statement.after_scn) as changes:
-        found = changes.poll(0)
+    """What SUBSCRIBE has to give at once, and in `changes` what comes."""
+    changes = subscribe(session.store, statement.name, snapshot=statement.snapshot, after=statement.after_scn)
+    found = changes.poll(0)
     columns = columns_handed_out(session, statement.name)
     rows = [(change.scn, change.kind, *change.row.values()) for change in found]
     marks: list[tuple[str, Type]] = [("_scn", BIGINT), ("_kind", TEXT)]
-    return Result.of_rows([*marks, *columns], rows, status=f"SUBSCRIBE {len(rows)}", scn=session.state.scn)
+    result = Result.of_rows([*marks, *columns], rows, status=f"SUBSCRIBE {len(rows)}", scn=session.state.scn)
+    result.changes = changes
+    return result
 
 
 def columns_handed_out(session: Session, name: str) -> list[tuple[str, Type]]:
     relation = session.store.catalog.state.relations[name]
     if isinstance(relation, ContinuousQuery):
         return list(relation.output_columns)
-    if isinstance(relation, ContinuousView):
+    if isinstance(relation, View):
         return list(relation.columns)
     return [(column.name, column.type) for column in relation.columns] if isinstance(relation, Table) else []
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 
@@ -12,6 +12,16 @@ from midstream.ingest.arrow_types import arrow_type, to_rows
 from midstream.types import TEXT, Type
 
 Row = tuple[Any, ...]
+
+
+class Changes(Protocol):
+    """What a subscription hands out."""
+
+    def __iter__(self) -> Iterator[Any]: ...
+
+    def poll(self, timeout: float | None = 0.0) -> list[Any]: ...
+
+    def close(self) -> None: ...
 
 
 class Result:
@@ -36,6 +46,8 @@ class Result:
         self._types = tuple(types)
         self._data_frame = data_frame
         self._rows: Iterator[Row] | None = None
+        self.changes: Changes | None = None
+        """Of SUBSCRIBE: what comes after the rows that were there at once."""
 
     @classmethod
     def of_lines(cls, title: str, lines: Sequence[str], *, status: str, scn: int) -> Result:
