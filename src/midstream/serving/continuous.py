@@ -7,7 +7,7 @@ from midstream.plan import BindContext
 from midstream.relations.query import ContinuousQuery, MaterializedView
 from midstream.relations.table import Table
 from midstream.relations.view import ContinuousView, View
-from midstream.runtime.continuous import defining
+from midstream.runtime.continuous import defining, destinations, naming, takers
 from midstream.runtime.continuous.delivering import subscriber
 from midstream.runtime.continuous.log import Status
 from midstream.runtime.settings import DEFAULTS
@@ -55,10 +55,10 @@ def _define(
                 notices.extend(defining.create_continuous_query(writer, statement))
                 return "CREATE CONTINUOUS QUERY"
             case CreateQueue():
-                defining.create_queue(writer, statement)
+                takers.create_queue(writer, statement)
                 return "CREATE QUEUE"
             case CreateTrigger():
-                defining.create_trigger(writer, statement)
+                takers.create_trigger(writer, statement)
                 return "CREATE TRIGGER"
             case AlterContinuousQuery():
                 defining.alter_continuous_query(writer, statement)
@@ -73,7 +73,7 @@ def _define(
 def _take_over(session: Session, name: str) -> None:
     """The clock of a query that was altered begins anew."""
     queries = session.store.queries
-    query = defining.find_query(session.store.catalog.state, name)
+    query = naming.find_query(session.store.catalog.state, name)
     if not session.in_transaction:
         queries.restart_clock(query)
 
@@ -81,7 +81,7 @@ def _take_over(session: Session, name: str) -> None:
 def _set_state(session: Session, name: str, action: str) -> Result:
     session.forbid_in_transaction(f"ALTER CONTINUOUS QUERY … {action.upper()}")
     state = session.store.catalog.state
-    session.store.queries.set_status(defining.find_query(state, name), _STATES[action])
+    session.store.queries.set_status(naming.find_query(state, name), _STATES[action])
     return Result(status="ALTER CONTINUOUS QUERY", scn=state.scn)
 
 
@@ -158,7 +158,7 @@ def _unsubscribed(session: Session, statement: Select, context: BindContext) -> 
         raise InvalidQuery("unsubscribe takes the names of a queue and of a subscriber", position=call.position)
     queue, name = map(str, call.arguments)
     state, readers = session.store.catalog.state, session.store.queries.readers
-    query = defining.query_of_queue(state, queue)
+    query = destinations.query_of_queue(state, queue)
     if query is None:
         raise UndefinedName(f'queue "{queue}" does not exist, or no continuous query fills it', position=call.position)
     known = subscriber(name) in readers.of(query)

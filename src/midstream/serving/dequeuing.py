@@ -21,8 +21,8 @@ from midstream.relations.query import ContinuousQuery, Queue
 from midstream.relations.schema import Relation
 from midstream.relations.table import ROW_ID, Column, Table
 from midstream.runtime.continuous.changes import Place, changes_in
-from midstream.runtime.continuous.defining import query_of_queue
 from midstream.runtime.continuous.delivering import subscriber
+from midstream.runtime.continuous.destinations import query_of_queue
 from midstream.runtime.stored_schema import StateSchema
 from midstream.runtime.transaction import Transaction
 from midstream.serving.session import Session

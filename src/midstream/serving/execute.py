@@ -24,7 +24,7 @@ from midstream.relations.table import Column, Table
 from midstream.relations.view import ContinuousView, View
 from midstream.runtime import copying, definitions, query
 from midstream.runtime.alterations import alter_table
-from midstream.runtime.continuous.defining import create_materialized_view
+from midstream.runtime.continuous.stored_views import create_materialized_view
 from midstream.runtime.definitions import relations_read
 from midstream.runtime.new_streams import create_stream
 from midstream.runtime.reading import Beside, Picture

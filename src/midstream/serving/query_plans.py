@@ -10,9 +10,9 @@ from midstream.plan import BindContext
 from midstream.plan.difference import Changed, Kind, Step
 from midstream.relations.catalog import CatalogState
 from midstream.relations.query import ContinuousQuery, MaterializedView
-from midstream.runtime.continuous import defining
+from midstream.runtime.continuous import defining, stored_views
 from midstream.runtime.continuous.computing import Kept, Plans
-from midstream.runtime.continuous.queries import Spent
+from midstream.runtime.continuous.stepping import Spent
 from midstream.runtime.transaction import Transaction
 from midstream.runtime.writing import Writer
 from midstream.serving.result import Row
@@ -57,7 +57,7 @@ def explain_new_kept(
     try:
         writer = Writer(transaction, context, session.settings)
         if isinstance(statement, CreateView):
-            query: Kept = defining.defined_view(writer, statement)
+            query: Kept = stored_views.defined_view(writer, statement)
         else:
             query = defining.defined_query(writer, statement)
         return [_header(query), *_terms(session, query, transaction.state)]

@@ -79,7 +79,7 @@ class Answers:
         last: Sequence[KeptFile] | None,
         cancellation: Cancellation | None,
     ) -> Compared:
-        from midstream.runtime.continuous.queries import key_places
+        from midstream.runtime.continuous.stepping import key_places
 
         folder = self.queries.folder(query.id)
         os.makedirs(folder, exist_ok=True)
@@ -99,7 +99,7 @@ class Answers:
         self.queries.jobs += 1
         scn = moment.state.scn
         for answer in found[1:]:
-            self.queries.check_key(query, answer)
+            self.queries.stepper.check_key(query, answer)
         return Compared(
             scn,
             [file for file in kept_files(self.store, found[1:], scn) if file.rows],

@@ -103,7 +103,7 @@ def _columns(query: ContinuousQuery) -> list[str]:
 def _insert_many(writer: Writer, query: ContinuousQuery, table: Table, files: Sequence[KeptFile]) -> None:
     """More rows than the driver takes: a job puts them into the table's folder."""
     from midstream.maintenance.engine import Piece
-    from midstream.runtime.continuous.queries import log_input
+    from midstream.runtime.continuous.stepping import log_input
 
     given = dict(zip(destination_names(query, table), _columns(query), strict=True))
     first = writer.transaction.reserve_row_ids(table, ID_BLOCK)

@@ -129,7 +129,7 @@ class Materialized:
         self._note_cost(view, time.monotonic() - began)
 
     def _note_cost(self, view: MaterializedView, seconds: float) -> None:
-        from midstream.runtime.continuous.queries import Spent
+        from midstream.runtime.continuous.stepping import Spent
 
         spent = self._queries.spent.setdefault(view.id, Spent())
         spent.computed, spent.jobs = spent.computed + 1, spent.jobs + 1
@@ -220,7 +220,7 @@ class Materialized:
         self, query: ContinuousQuery, state: CatalogState, files: Sequence[KeptFile], key: Sequence[int]
     ) -> list[object] | None:
         """A key that came with some changes and that several rows of the answer have."""
-        from midstream.runtime.continuous.queries import log_input
+        from midstream.runtime.continuous.stepping import log_input
 
         bound = self._queries.plans_of(query).bound(state)
         choice, sources = prepare(self._store, Glimpse(state), bound, {**DEFAULTS, "kernel": query.kernel})

@@ -1,0 +1,257 @@
+"""One step of continuous queries: what commits changed of their answers, computed in one job and handed on.
+
+A step is the change of one query up to one SCN, or of several commits that can be told apart. The steps of all queries
+that are due run together; what each gives is written down together with what it does to a destination.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from midstream.errors import Cancelled, Error, UniqueViolation
+from midstream.maintenance.engine import Answer, Cancellation, FileColumn, Files, Piece, WriteParquet
+from midstream.relations.catalog import CatalogState
+from midstream.relations.query import ContinuousQuery
+from midstream.runtime.constraints.asking import printed
+from midstream.runtime.continuous import delivering
+from midstream.runtime.continuous.computing import Change, Unchanged
+from midstream.runtime.continuous.log import QueryLog, log_columns
+from midstream.runtime.continuous.texts import KEY_CHECK, changes_text, key_check
+from midstream.runtime.continuous.tidying import tidied
+from midstream.runtime.pipelines import kept_files
+from midstream.runtime.reading import Between
+from midstream.runtime.states import KeptFile
+from midstream.runtime.store import Store
+
+if TYPE_CHECKING:
+    from midstream.runtime.continuous.queries import Queries
+
+STEPS = 64
+"""So many commits of one query are computed in one job."""
+
+
+@dataclass
+class Spent:
+    """What a query has cost since the database was opened."""
+
+    computed: int = 0
+    changes: int = 0
+    jobs: int = 0
+    seconds: float = 0.0
+    last_seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class _Step:
+    """The change of one query up to one SCN."""
+
+    query: ContinuousQuery
+    scn: int
+    change: Change | None
+    of_several: bool = False
+    """Whether the changes of several commits are computed together, each with its SCN."""
+
+
+def _changed(found: Change | Unchanged | None) -> Change | None:
+    return found if isinstance(found, Change) else None
+
+
+@dataclass(frozen=True)
+class Stepper:
+    store: Store
+    queries: Queries
+
+    def compute(
+        self, queries: Sequence[ContinuousQuery], state: CatalogState, cancellation: Cancellation | None = None
+    ) -> dict[int, Error]:
+        """The changes of several queries up to a picture, in one job for each kernel; those that fail are suspended."""
+        began, failures = time.monotonic(), dict[int, Error]()
+        steps = list[_Step]()
+        others = [query for query in queries if query.stream is not None or self.queries.plans_of(query).views(state)]
+        for query in others:
+            try:
+                if query.stream is not None:
+                    self._collect(query)
+                else:
+                    self._compare(query, cancellation)
+            except Error as error:
+                failures[query.id] = self.queries.failed(query, error)
+        queries = [query for query in queries if query not in others]
+        for query in queries:
+            try:
+                steps += self._steps_of(query, state)
+            except Error as error:
+                failures[query.id] = self.queries.failed(query, error)
+        try:
+            answers = self._run_steps(steps, cancellation)
+        except Error as error:
+            if len(queries) > 1 and not isinstance(error, Cancelled):
+                return {id: e for query in queries for id, e in self.compute([query], state, cancellation).items()}
+            return failures | {
+                query.id: self.queries.failed(query, error) for query in queries if query.id not in failures
+            }
+        for query in queries:
+            own = [(step, answer) for step, answer in zip(steps, answers, strict=True) if step.query is query]
+            if own and query.id not in failures:
+                try:
+                    self._record(query, own)
+                except Error as error:
+                    failures[query.id] = self.queries.failed(query, error)
+        self._note_costs(queries, steps, time.monotonic() - began)
+        return failures
+
+    def _compare(self, query: ContinuousQuery, cancellation: Cancellation | None) -> None:
+        """A query over continuous views: its new answer against its last."""
+        log = self.queries.log_of(query)
+        found = self.queries.answers.next(query, log.answer, cancellation or self.queries.cancellation)
+        if found.answer == log.answer:
+            log.position = max(log.position, found.scn)
+            self.queries.tell()
+            return
+        moved = replace(log.with_files(found.changes, found.scn), answer=found.answer)
+        before = log.answer
+        self.hand_on(query, found.changes, moved)
+        for file in before:
+            file.doom()
+
+    def _collect(self, query: ContinuousQuery) -> None:
+        """Takes over what the reader of its stream has made of new rows."""
+        entry, reader = self.queries.reader_of(query)
+        log = self.queries.log_of(query)
+        files = sorted((file for file in reader.files if file.upto > log.position), key=lambda file: file.upto)
+        position = max([log.position, entry.absorbed, *(file.upto for file in files)])
+        if files:
+            self.hand_on(query, files, log.with_files(files, position))
+        else:
+            log.position = position
+            self.queries.tell()
+
+    def _steps_of(self, query: ContinuousQuery, state: CatalogState) -> list[_Step]:
+        """What is to be computed: commit by commit, or all commits as one."""
+        log, plans, catalog = self.queries.log_of(query), self.queries.plans_of(query), self.store.catalog
+        ids = [table.id for table in plans.tables(state)]
+        scns = catalog.commits_that_changed(ids, log.position, state.scn) if ids else []
+        if not scns:
+            return [_Step(query, state.scn, None)]
+        if not query.transactional:
+            scns = [state.scn]
+        steps, before = list[_Step](), catalog.state_at(log.position)
+        if len(scns) > 1 and (query.key_is_proved or not query.key):
+            together = plans.change(Between(state, before), by_commit=True)
+            if together is not None:
+                return [_Step(query, state.scn, _changed(together), of_several=True)]
+        for scn in scns[:STEPS]:
+            after = state if scn == state.scn else catalog.state_at(scn)
+            steps.append(_Step(query, scn, _changed(plans.change(Between(after, before)))))
+            before = after
+        if len(scns) <= STEPS and steps[-1].scn < state.scn:
+            steps.append(_Step(query, state.scn, None))
+        return steps
+
+    def _run_steps(self, steps: Sequence[_Step], cancellation: Cancellation | None) -> list[Answer | None]:
+        """Their answers, where they have something to compute."""
+        answers: list[Answer | None] = [None] * len(steps)
+        for kernel in ("duckdb", "spark"):
+            places = [p for p, step in enumerate(steps) if step.change is not None and step.change.kernel == kernel]
+            if not places:
+                continue
+            pieces = [self._piece(steps[place]) for place in places]
+            self.queries.jobs += 1
+            run = self.store.engine.run
+            found = run(kernel, pieces, label="changes", cancellation=cancellation or self.queries.cancellation)
+            for place, answer in zip(places, found, strict=True):
+                answers[place] = answer
+        return answers
+
+    def _piece(self, step: _Step) -> Piece:
+        query, change = step.query, step.change
+        assert change is not None
+        os.makedirs(self.queries.folder(query.id), exist_ok=True)
+        key = key_places(query)
+        scn = None if step.of_several else step.scn
+        text = changes_text(change.net, len(query.columns), key, scn, change.kernel)
+        checks = [key_check(key, change.kernel)] if key else []
+        columns = log_columns([type_ for _, type_ in query.columns])
+        output = WriteParquet(self.queries.folder(query.id), columns, compressed=False)
+        return change.sources.piece(text, output, checks)
+
+    def _record(self, query: ContinuousQuery, steps: Sequence[tuple[_Step, Answer | None]]) -> None:
+        """What was computed goes to those who take it, and is written down together with that."""
+        files: list[KeptFile] = []
+        for step, answer in steps:
+            if answer is not None:
+                self.check_key(query, answer)
+                files += [file for file in kept_files(self.store, [answer], step.scn) if file.rows]
+        position = steps[-1][0].scn
+        if files:
+            self._check_others(query, files, position)
+        before = self.queries.log_of(query)
+        log = before.with_files(files, position)
+        if files:
+            self.hand_on(query, files, log)
+        else:
+            before.become(log)
+            self.queries.tell()
+
+    def hand_on(self, query: ContinuousQuery, files: Sequence[KeptFile], log: QueryLog) -> None:
+        delivering.check_room(self.store, query, log)
+        log, gone = tidied(self.store, query, log, self.queries.folder(query.id))
+        delivering.deliver(self.store, query, files, log.written())
+        for file in gone:
+            file.doom()
+        self.queries.spent.setdefault(query.id, Spent()).changes += sum(file.rows for file in files)
+        self.queries.log_of(query).become(log)
+        self.queries.tell()
+        self.queries.triggers.wake()
+
+    def check_key(self, query: ContinuousQuery, answer: Answer) -> None:
+        found = answer.checks.get(KEY_CHECK)
+        if found is not None and found.num_rows:
+            raise key_violation(query, list(found.slice(0, 1).to_pylist()[0].values()))
+
+    def _check_others(self, query: ContinuousQuery, files: Sequence[KeptFile], scn: int) -> None:
+        """A key that came must not be one that a row had all along."""
+        if not query.key or query.key_is_proved:
+            return
+        state = self.store.catalog.state_at(scn)
+        found = self.queries.materialized.answers_with_keys(query, state, files, key_places(query))
+        if found:
+            raise key_violation(query, found)
+
+    def _note_costs(self, queries: Sequence[ContinuousQuery], steps: Sequence[_Step], seconds: float) -> None:
+        for query in queries:
+            spent = self.queries.spent.setdefault(query.id, Spent())
+            spent.computed += sum(step.query is query for step in steps)
+            spent.jobs += 1
+            spent.seconds += seconds
+            spent.last_seconds = seconds
+
+
+# --- small things --------------------------------------------------------------------------------------
+
+
+def key_places(query: ContinuousQuery) -> list[int]:
+    return [query.column_names.index(name) for name in query.key]
+
+
+def log_input(query: ContinuousQuery, files: Sequence[KeptFile]) -> Files:
+    return Files(
+        tuple(file.path for file in files),
+        tuple(FileColumn(name, type_) for name, type_ in log_columns([type_ for _, type_ in query.columns])),
+        rows=sum(file.rows for file in files),
+        bytes=sum(file.bytes for file in files),
+    )
+
+
+def key_violation(query: ContinuousQuery, values: Sequence[object]) -> UniqueViolation:
+    named = f"({', '.join(query.key)})=({', '.join(printed(value) for value in values)})"
+    is_null = any(value is None for value in values)
+    return UniqueViolation(
+        f'continuous query "{query.name}" violates its primary key',
+        detail=f"Key {named} {'has a NULL' if is_null else 'belongs to more than one row of the result'}.",
+        hint="Mend the rows, or choose another key. A query that was suspended goes on with ALTER … ACTIVATE.",
+    )
