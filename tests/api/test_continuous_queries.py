@@ -1,0 +1,864 @@
+"""Continuous queries through the Python interface: what is handed out, when, to whom, in which state; what is refused.
+
+That changes are right for every shape of query is in `tests/laws/test_changes.py`; here are the statements one by one.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+import types
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import midstream
+from asking import fault, rows
+
+NEGATIVE = "SELECT acct, sum(amt) AS amt FROM banking_transactions GROUP BY acct HAVING sum(amt) < 0"
+WITH_KIND = (
+    "SELECT acct, sum(amt) AS amt, cq_delta() AS kind, cq_old_value(amt) AS was "
+    "FROM banking_transactions GROUP BY acct HAVING sum(amt) < 0"
+)
+PERSONS = "SELECT id, name, age FROM users WHERE age < 18"
+PATIENCE = 30.0
+
+
+@pytest.fixture
+def bank(db: Any) -> Any:
+    """The tables of the examples."""
+    db.sql("DROP QUEUE IF EXISTS q")
+    db.sql("CREATE TABLE banking_transactions (acct bigint, amt int)")
+    db.sql("CREATE TABLE users (id bigint PRIMARY KEY, name text NOT NULL, region text, age int)")
+    db.sql("INSERT INTO users VALUES (1, 'Ann', 'north', 12), (2, 'Bob', 'south', 30)")
+    return db
+
+
+def pay(db: Any, *payments: tuple[int, int]) -> int:
+    """One commit; its SCN."""
+    return int(db.sql("INSERT INTO banking_transactions VALUES " + ", ".join(map(str, payments))).scn)
+
+
+def changes_of(feed: Any, least: int) -> list[tuple[Any, ...]]:
+    """What comes, at least so many changes: kind, row and old as tuples."""
+    heard = heard_from(feed, least)
+    return [(c.kind, tuple(c.row.values()), None if c.old is None else tuple(c.old.values())) for c in heard]
+
+
+def heard_from(feed: Any, least: int) -> list[Any]:
+    heard: list[Any] = []
+    until = time.monotonic() + PATIENCE
+    while len(heard) < least and time.monotonic() < until:
+        heard += feed.poll(timeout=1)
+    heard += feed.poll(timeout=0.05)
+    assert len(heard) >= least, f"only {heard} came"
+    return heard
+
+
+def state_of(db: Any, name: str) -> str:
+    [shown] = [row for row in db.sql("SHOW CONTINUOUS QUERIES").fetchall() if row[0] == name]
+    [state] = {str(cell).upper() for cell in shown} & {"ACTIVE", "SUSPENDED", "INACTIVE"}
+    return state
+
+
+def wait_for(claim: Callable[[], bool]) -> None:
+    until = time.monotonic() + PATIENCE
+    while not claim():
+        assert time.monotonic() < until, "it never came true"
+        time.sleep(0.05)
+
+
+def refuses(db: Any, statement: str, *words: str) -> midstream.Error:
+    """The error of a statement; each word is in its text, and no query was made or lost by it."""
+    before = sorted(row[0] for row in db.sql("SHOW CONTINUOUS QUERIES").fetchall())
+    error = fault(lambda: db.sql(statement).fetchall())
+    assert sorted(row[0] for row in db.sql("SHOW CONTINUOUS QUERIES").fetchall()) == before
+    for word in words:
+        assert word in str(error), f"{word!r} is not in: {error}"
+    return error
+
+
+# The changes themselves
+
+
+def test_rows_enter_change_and_leave_the_result(bank: Any) -> None:
+    bank.sql(f"CREATE CONTINUOUS QUERY negative_balance PRIMARY KEY (acct) COMPUTE ON COMMIT AS {NEGATIVE}")
+    with bank.subscribe("negative_balance") as feed:
+        scns = [pay(bank, (1, -5)), pay(bank, (1, -3), (2, 4)), pay(bank, (1, 20))]
+        heard = heard_from(feed, 3)
+    assert [change.scn for change in heard] == scns
+    assert [change.kind for change in heard] == ["I", "U", "D"]
+    assert [change.row for change in heard] == [
+        {"acct": 1, "amt": -5},
+        {"acct": 1, "amt": -8},
+        {"acct": 1, "amt": -8},
+    ]
+    assert [change.old for change in heard] == [None, {"acct": 1, "amt": -5}, {"acct": 1, "amt": -8}]
+
+
+def test_without_a_key_an_update_is_a_delete_and_an_insert(bank: Any) -> None:
+    bank.sql(f"CREATE CONTINUOUS QUERY young COMPUTE ON COMMIT AS {PERSONS}")
+    with bank.subscribe("young") as feed:
+        bank.sql("UPDATE users SET age = 13 WHERE id = 1")
+        heard = changes_of(feed, 2)
+    assert sorted(heard) == [("D", (1, "Ann", 12), (1, "Ann", 12)), ("I", (1, "Ann", 13), None)]
+
+
+def test_a_change_of_the_key_is_a_delete_and_an_insert(bank: Any) -> None:
+    bank.sql(f"CREATE CONTINUOUS QUERY young PRIMARY KEY (id) COMPUTE ON COMMIT AS {PERSONS}")
+    with bank.subscribe("young") as feed:
+        bank.sql("UPDATE users SET id = 7 WHERE id = 1")
+        heard = changes_of(feed, 2)
+    assert sorted(heard) == [("D", (1, "Ann", 12), (1, "Ann", 12)), ("I", (7, "Ann", 12), None)]
+
+
+def test_a_key_that_moves_to_another_row_is_an_update(bank: Any) -> None:
+    bank.sql(f"CREATE CONTINUOUS QUERY young PRIMARY KEY (id) COMPUTE ON COMMIT AS {PERSONS}")
+    with bank.subscribe("young") as feed:
+        bank.sql("BEGIN; DELETE FROM users WHERE id = 1; INSERT INTO users VALUES (1, 'Eve', 'east', 9); COMMIT")
+        heard = changes_of(feed, 1)
+    assert heard == [("U", (1, "Eve", 9), (1, "Ann", 12))]
+
+
+def test_a_change_of_what_the_query_does_not_show_is_none(bank: Any) -> None:
+    bank.sql(f"CREATE CONTINUOUS QUERY young PRIMARY KEY (id) COMPUTE ON COMMIT AS {PERSONS}")
+    with bank.subscribe("young") as feed:
+        scn = bank.sql("UPDATE users SET region = 'west'").scn
+        bank.wait("young", scn)
+        assert feed.poll(timeout=0.2) == []
+
+
+def test_equal_rows_count(bank: Any) -> None:
+    bank.sql("CREATE CONTINUOUS QUERY amounts COMPUTE ON COMMIT AS SELECT amt FROM banking_transactions")
+    with bank.subscribe("amounts") as feed:
+        pay(bank, (1, 5), (2, 5), (3, 5))
+        assert changes_of(feed, 3) == [("I", (5,), None)] * 3
+        bank.sql("DELETE FROM banking_transactions WHERE acct < 3")
+        assert changes_of(feed, 2) == [("D", (5,), (5,))] * 2
+
+
+def test_a_transaction_that_comes_to_nothing_changes_nothing(bank: Any) -> None:
+    bank.sql(f"CREATE CONTINUOUS QUERY young COMPUTE ON COMMIT AS {PERSONS}")
+    with bank.subscribe("young") as feed:
+        bank.sql("BEGIN; UPDATE users SET age = 1 WHERE id = 2; ROLLBACK")
+        bank.sql("BEGIN; UPDATE users SET age = 1 WHERE id = 2; UPDATE users SET age = 30 WHERE id = 2; COMMIT")
+        scn = bank.sql("INSERT INTO users VALUES (3, 'Cid', 'east', 40)").scn
+        bank.wait("young", scn)
+        assert feed.poll(timeout=0.2) == []
+
+
+def test_all_tables_of_one_commit_are_one_output(bank: Any) -> None:
+    bank.sql("CREATE TABLE orders (oid bigint PRIMARY KEY, uid bigint REFERENCES users (id) ON DELETE CASCADE)")
+    bank.sql(
+        "CREATE CONTINUOUS QUERY ordered PRIMARY KEY (oid) COMPUTE ON COMMIT AS "
+        "SELECT o.oid, u.name FROM orders o, users u WHERE u.id = o.uid"
+    )
+    with bank.subscribe("ordered") as feed:
+        with bank.session() as session:
+            session.sql("BEGIN; INSERT INTO users VALUES (5, 'Dan', 'north', 17)")
+            session.sql("INSERT INTO orders VALUES (50, 5), (51, 5), (10, 1)")
+            session.sql("UPDATE users SET name = 'Anna' WHERE id = 1")
+            scn = session.sql("COMMIT").scn
+        heard = heard_from(feed, 3)
+        assert {change.scn for change in heard} == {scn}
+        assert sorted(tuple(c.row.values()) for c in heard) == [(10, "Anna"), (50, "Dan"), (51, "Dan")]
+        bank.sql("DELETE FROM users WHERE id = 5")
+        assert sorted(changes_of(feed, 2)) == [("D", (50, "Dan"), (50, "Dan")), ("D", (51, "Dan"), (51, "Dan"))]
+
+
+def test_on_commit_is_commit_by_commit_also_when_it_lags(bank: Any) -> None:
+    bank.sql(f"CREATE CONTINUOUS QUERY negative_balance PRIMARY KEY (acct) COMPUTE ON COMMIT AS {NEGATIVE}")
+    with bank.subscribe("negative_balance") as feed:
+        scns = [pay(bank, (1, -1)) for _ in range(12)]
+        heard = heard_from(feed, 12)
+    assert [change.scn for change in heard] == scns
+    assert [change.row["amt"] for change in heard] == [-n for n in range(1, 13)]
+
+
+# Subscribers
+
+
+def test_rows_that_are_there_at_creation_are_not_handed_out(bank: Any) -> None:
+    pay(bank, (1, -5))
+    bank.sql(f"CREATE CONTINUOUS QUERY negative_balance PRIMARY KEY (acct) COMPUTE ON COMMIT AS {NEGATIVE}")
+    with bank.subscribe("negative_balance") as feed:
+        pay(bank, (2, -1))
+        assert changes_of(feed, 1) == [("I", (2, -1), None)]
+
+
+def test_a_subscriber_may_have_a_snapshot_first(bank: Any) -> None:
+    pay(bank, (1, -5), (2, -6))
+    bank.sql(f"CREATE CONTINUOUS QUERY negative_balance PRIMARY KEY (acct) COMPUTE ON COMMIT AS {NEGATIVE}")
+    with bank.subscribe("negative_balance", snapshot=True) as feed:
+        assert sorted(changes_of(feed, 2)) == [("I", (1, -5), None), ("I", (2, -6), None)]
+        pay(bank, (1, 10), (2, -1))
+        assert sorted(changes_of(feed, 2)) == [("D", (1, -5), (1, -5)), ("U", (2, -7), (2, -6))]
+
+
+def test_a_subscriber_goes_on_from_an_scn(bank: Any) -> None:
+    bank.sql(f"CREATE CONTINUOUS QUERY negative_balance PRIMARY KEY (acct) COMPUTE ON COMMIT AS {NEGATIVE}")
+    first, second, third = pay(bank, (1, -1)), pay(bank, (2, -2)), pay(bank, (3, -3))
+    bank.wait("negative_balance", third)
+    with bank.subscribe("negative_balance", after=first) as feed:
+        assert [change.scn for change in heard_from(feed, 2)] == [second, third]
+    with bank.subscribe("negative_balance", after=third) as feed:
+        fourth = pay(bank, (4, -4))
+        assert [change.scn for change in heard_from(feed, 1)] == [fourth]
+
+
+def test_a_subscription_can_be_iterated(bank: Any) -> None:
+    bank.sql(f"CREATE CONTINUOUS QUERY negative_balance COMPUTE ON COMMIT AS {NEGATIVE}")
+    with bank.subscribe("negative_balance") as feed:
+        pay(bank, (1, -1))
+        pay(bank, (2, -2))
+        heard = iter(feed)
+        assert [next(heard).row["acct"], next(heard).row["acct"]] == [1, 2]
+
+
+def test_polling_waits_no_longer_than_it_was_told(bank: Any) -> None:
+    bank.sql(f"CREATE CONTINUOUS QUERY negative_balance COMPUTE ON COMMIT AS {NEGATIVE}")
+    with bank.subscribe("negative_balance") as feed:
+        began = time.monotonic()
+        assert feed.poll(timeout=0.3) == []
+        assert 0.2 < time.monotonic() - began < 10
+
+
+def test_subscribers_do_not_take_from_each_other(bank: Any) -> None:
+    bank.sql(f"CREATE CONTINUOUS QUERY negative_balance COMPUTE ON COMMIT AS {NEGATIVE}")
+    with bank.subscribe("negative_balance") as one, bank.subscribe("negative_balance") as two:
+        pay(bank, (1, -1))
+        assert changes_of(one, 1) == changes_of(two, 1) == [("I", (1, -1), None)]
+
+
+def test_a_subscription_can_be_closed_twice_and_after_its_database(database: Any, tmp_path: Path) -> None:
+    with midstream.connect(str(tmp_path / "closed.db")) as db:
+        db.sql("CREATE TABLE banking_transactions (acct bigint, amt int)")
+        db.sql(f"CREATE CONTINUOUS QUERY negative_balance COMPUTE ON COMMIT AS {NEGATIVE}")
+        feed = db.subscribe("negative_balance")
+    fault(lambda: db.subscribe("negative_balance"))
+    feed.close()
+    feed.close()
+
+
+def test_nothing_can_be_subscribed_that_is_not_there(bank: Any) -> None:
+    assert "nobody" in str(fault(lambda: bank.subscribe("nobody")))
+    assert "nobody" in str(fault(lambda: bank.wait("nobody", 1)))
+
+
+def test_waiting_returns_when_it_was_computed(bank: Any) -> None:
+    bank.sql("CREATE TABLE overdrawn (acct bigint, amt bigint)")
+    bank.sql(f"CREATE CONTINUOUS QUERY negative_balance COMPUTE ON COMMIT DESTINATION overdrawn AS {NEGATIVE}")
+    for n in range(1, 4):
+        bank.wait("negative_balance", pay(bank, (n, -n)))
+        assert len(rows(bank, "SELECT * FROM overdrawn")) == n
+
+
+# Destinations
+
+
+def test_all_kinds_go_to_the_destination(bank: Any) -> None:
+    bank.sql("CREATE TABLE overdrawn (acct bigint, amt bigint, kind text, was bigint)")
+    bank.sql(
+        "CREATE CONTINUOUS QUERY negative_balance PRIMARY KEY (acct) COMPUTE ON COMMIT "
+        f"DESTINATION overdrawn AS {WITH_KIND}"
+    )
+    pay(bank, (1, -5))
+    pay(bank, (1, -3))
+    bank.wait("negative_balance", pay(bank, (1, 20)))
+    assert rows(bank, "SELECT * FROM overdrawn") == [(1, -5, "I", None), (1, -8, "D", -8), (1, -8, "U", -5)]
+
+
+def test_a_destination_is_a_table_like_any_other(bank: Any) -> None:
+    bank.sql("CREATE TABLE overdrawn (acct bigint, amt bigint)")
+    bank.sql(f"CREATE CONTINUOUS QUERY negative_balance COMPUTE ON COMMIT DESTINATION overdrawn AS {NEGATIVE}")
+    bank.wait("negative_balance", pay(bank, (1, -5)))
+    bank.sql("DELETE FROM overdrawn; INSERT INTO overdrawn VALUES (99, 0)")
+    bank.wait("negative_balance", pay(bank, (2, -6)))
+    assert rows(bank, "SELECT * FROM overdrawn") == [(2, -6), (99, 0)]
+
+
+def test_a_destination_may_be_read_by_another_query(bank: Any) -> None:
+    bank.sql("CREATE TABLE overdrawn (acct bigint, amt bigint)")
+    bank.sql(f"CREATE CONTINUOUS QUERY negative_balance COMPUTE ON COMMIT DESTINATION overdrawn AS {NEGATIVE}")
+    bank.sql(
+        "CREATE CONTINUOUS QUERY how_often PRIMARY KEY (acct) COMPUTE ON COMMIT AS "
+        "SELECT acct, count(*) AS n FROM overdrawn GROUP BY acct"
+    )
+    with bank.subscribe("how_often") as feed:
+        pay(bank, (1, -5))
+        pay(bank, (1, -5))
+        changes = changes_of(feed, 2)
+    assert changes[0] == ("I", (1, 1), None)
+    assert changes[-1][1] == (1, 3), "the second commit brings a delete and an insert"
+
+
+def test_a_destination_that_is_not_there_is_told_by_its_create_table(bank: Any) -> None:
+    create = f"CREATE CONTINUOUS QUERY negative_balance COMPUTE ON COMMIT DESTINATION overdrawn AS {WITH_KIND}"
+    hint = refuses(bank, create, "overdrawn").hint
+    assert hint is not None
+    assert "CREATE TABLE" in hint
+    bank.sql(hint[hint.index("CREATE TABLE") : hint.rindex(")") + 1])
+    bank.sql(create)
+    bank.wait("negative_balance", pay(bank, (1, -5)))
+    assert rows(bank, "SELECT acct, amt, kind, was FROM overdrawn") == [(1, -5, "I", None)]
+
+
+@pytest.mark.parametrize(
+    "columns", ["acct bigint", "acct text, amt bigint", "acct bigint, amt bigint, more int NOT NULL"]
+)
+def test_a_destination_that_does_not_fit_is_refused(bank: Any, columns: str) -> None:
+    bank.sql(f"CREATE TABLE overdrawn ({columns})")
+    create = f"CREATE CONTINUOUS QUERY negative_balance COMPUTE ON COMMIT DESTINATION overdrawn AS {NEGATIVE}"
+    assert "CREATE TABLE" in str(refuses(bank, create, "overdrawn"))
+
+
+def test_a_query_may_not_write_what_it_reads(bank: Any) -> None:
+    refuses(
+        bank,
+        "CREATE CONTINUOUS QUERY loop COMPUTE ON COMMIT DESTINATION banking_transactions AS "
+        "SELECT acct, amt FROM banking_transactions WHERE amt < 0",
+        "banking_transactions",
+    )
+
+
+def test_another_destination_takes_what_comes_from_then_on(bank: Any) -> None:
+    bank.sql("CREATE TABLE one (acct bigint, amt bigint); CREATE TABLE two (acct bigint, amt bigint)")
+    bank.sql(f"CREATE CONTINUOUS QUERY negative_balance COMPUTE ON COMMIT DESTINATION one AS {NEGATIVE}")
+    bank.wait("negative_balance", pay(bank, (1, -1)))
+    bank.sql("ALTER CONTINUOUS QUERY negative_balance DESTINATION two")
+    bank.wait("negative_balance", pay(bank, (2, -2)))
+    assert rows(bank, "SELECT * FROM one") == [(1, -1)]
+    assert rows(bank, "SELECT * FROM two") == [(2, -2)]
+    refuses(bank, "ALTER CONTINUOUS QUERY negative_balance DESTINATION three", "three")
+
+
+# Queues
+
+
+@pytest.fixture
+def queued(bank: Any) -> Any:
+    bank.sql(
+        "CREATE CONTINUOUS QUERY negative_balance PRIMARY KEY (acct) COMPUTE ON COMMIT DESTINATION QUEUE q "
+        f"AS {WITH_KIND}"
+    )
+    return bank
+
+
+def dequeued(db: Any, subscriber: str, count: int = 100) -> list[tuple[Any, ...]]:
+    found = db.sql(f"SELECT acct, amt, kind, was FROM dequeue('q', '{subscriber}', {count})").fetchall()
+    return [tuple(row) for row in found]
+
+
+def test_a_subscriber_gets_what_comes_after_its_first_dequeue_once_and_in_order(queued: Any) -> None:
+    queued.wait("negative_balance", pay(queued, (9, -9)))
+    assert dequeued(queued, "one") == []
+    pay(queued, (1, -1))
+    pay(queued, (1, -1))
+    queued.wait("negative_balance", pay(queued, (1, 5)))
+    assert dequeued(queued, "one", 2) == [(1, -1, "I", None), (1, -2, "U", -1)]
+    assert dequeued(queued, "one", 2) == [(1, -2, "D", -2)]
+    assert dequeued(queued, "one") == []
+
+
+def test_every_subscriber_of_a_queue_gets_everything(queued: Any) -> None:
+    assert dequeued(queued, "one") == dequeued(queued, "two") == []
+    queued.wait("negative_balance", pay(queued, (1, -1)))
+    assert dequeued(queued, "one") == [(1, -1, "I", None)]
+    queued.wait("negative_balance", pay(queued, (2, -2)))
+    assert dequeued(queued, "one") == [(2, -2, "I", None)]
+    assert dequeued(queued, "two") == [(1, -1, "I", None), (2, -2, "I", None)]
+
+
+def test_a_queue_can_be_made_before_the_query(bank: Any) -> None:
+    bank.sql("CREATE QUEUE q")
+    bank.sql(f"CREATE CONTINUOUS QUERY negative_balance COMPUTE ON COMMIT DESTINATION QUEUE q AS {WITH_KIND}")
+    assert dequeued(bank, "one") == []
+    bank.wait("negative_balance", pay(bank, (1, -1)))
+    assert dequeued(bank, "one") == [(1, -1, "I", None)]
+
+
+def test_what_a_queue_holds_is_there_after_a_restart(database: Any, tmp_path: Path) -> None:
+    folder = str(tmp_path / "queues.db")
+    with midstream.connect(folder) as db:
+        db.sql("CREATE TABLE banking_transactions (acct bigint, amt int)")
+        db.sql(f"CREATE CONTINUOUS QUERY negative_balance COMPUTE ON COMMIT DESTINATION QUEUE q AS {WITH_KIND}")
+        assert dequeued(db, "one") == []
+        for n in range(1, 4):
+            pay(db, (n, -n))
+        db.wait("negative_balance", pay(db, (4, -4)))
+        assert [row[0] for row in dequeued(db, "one", 2)] == [1, 2]
+    with midstream.connect(folder) as db:
+        db.wait("negative_balance", pay(db, (5, -5)))
+        assert [row[0] for row in dequeued(db, "one")] == [3, 4, 5]
+        assert dequeued(db, "one") == []
+
+
+def test_two_who_dequeue_for_one_subscriber_share_what_there_is(queued: Any) -> None:
+    assert dequeued(queued, "one") == []
+    for n in range(1, 5):
+        pay(queued, (n, -n))
+    queued.wait("negative_balance", pay(queued, (5, -5)))
+    with queued.session() as one, queued.session() as two:
+        got = [*dequeued(one, "one", 2), *dequeued(two, "one", 2), *dequeued(one, "one", 2)]
+    assert [row[0] for row in got] == [1, 2, 3, 4, 5]
+
+
+def test_a_queue_is_dropped(queued: Any) -> None:
+    refuses(queued, "DROP QUEUE q", "negative_balance")
+    queued.sql("DROP CONTINUOUS QUERY negative_balance")
+    queued.sql("DROP QUEUE q")
+    refuses(queued, "SELECT * FROM dequeue('q', 'one', 1)", "q")
+    queued.sql("DROP QUEUE IF EXISTS q")
+    refuses(queued, "DROP QUEUE q", "q")
+
+
+@pytest.mark.parametrize("count", ["-1", "'many'", "NULL"])
+def test_dequeue_takes_a_count(queued: Any, count: str) -> None:
+    refuses(queued, f"SELECT * FROM dequeue('q', 'one', {count})")
+
+
+# When it is computed
+
+
+def test_on_demand_waits_for_the_call_and_gives_the_net_change(bank: Any) -> None:
+    bank.sql(f"CREATE CONTINUOUS QUERY young PRIMARY KEY (id) COMPUTE BATCHED ON DEMAND AS {PERSONS}")
+    with bank.subscribe("young") as feed:
+        bank.sql("UPDATE users SET age = 13 WHERE id = 1")
+        bank.sql("INSERT INTO users VALUES (3, 'Cid', 'east', 5)")
+        bank.sql("DELETE FROM users WHERE id = 3")
+        scn = bank.sql("UPDATE users SET age = 14 WHERE id = 1").scn
+        assert feed.poll(timeout=0.3) == []
+        [(reached,)] = bank.sql("SELECT cq_recompute('young')").fetchall()
+        assert reached >= scn
+        assert changes_of(feed, 1) == [("U", (1, "Ann", 14), (1, "Ann", 12))]
+        bank.sql("SELECT cq_recompute('young')").fetchall()
+        assert feed.poll(timeout=0.2) == []
+
+
+def test_on_demand_is_batched_if_nothing_is_said(bank: Any) -> None:
+    bank.sql(f"CREATE CONTINUOUS QUERY young PRIMARY KEY (id) COMPUTE ON DEMAND AS {PERSONS}")
+    with bank.subscribe("young") as feed:
+        bank.sql("UPDATE users SET age = 13 WHERE id = 1")
+        bank.sql("UPDATE users SET age = 12 WHERE id = 1")
+        bank.sql("SELECT cq_recompute('young')").fetchall()
+        assert feed.poll(timeout=0.2) == []
+
+
+@pytest.mark.parametrize("words", ["TRANSACTIONAL DELTA ON DEMAND", "TRANSACTIONAL ON DEMAND"])
+def test_transactional_is_commit_by_commit(bank: Any, words: str) -> None:
+    bank.sql(f"CREATE CONTINUOUS QUERY young PRIMARY KEY (id) COMPUTE {words} AS {PERSONS}")
+    with bank.subscribe("young") as feed:
+        scns = [bank.sql(f"UPDATE users SET age = {age} WHERE id = 1").scn for age in (13, 14, 12)]
+        assert feed.poll(timeout=0.3) == []
+        bank.sql("SELECT cq_recompute('young')").fetchall()
+        heard = heard_from(feed, 3)
+    assert [change.scn for change in heard] == scns
+    assert [(change.old["age"], change.row["age"]) for change in heard] == [(12, 13), (13, 14), (14, 12)]
+
+
+def test_a_periodic_query_computes_by_itself(bank: Any) -> None:
+    bank.sql(
+        "CREATE CONTINUOUS QUERY young PRIMARY KEY (id) COMPUTE BATCHED START WITH '2020-01-01' PERIOD 1 SECOND AS "
+        f"{PERSONS}"
+    )
+    with bank.subscribe("young") as feed:
+        bank.sql("UPDATE users SET age = 13 WHERE id = 1")
+        assert changes_of(feed, 1) == [("U", (1, "Ann", 13), (1, "Ann", 12))]
+
+
+def test_a_periodic_query_does_not_begin_before_its_time_unless_it_is_asked(bank: Any) -> None:
+    bank.sql(
+        "CREATE CONTINUOUS QUERY young PRIMARY KEY (id) COMPUTE TRANSACTIONAL DELTA "
+        f"START WITH '2099-01-01' PERIOD 1 HOUR AS {PERSONS}"
+    )
+    with bank.subscribe("young") as feed:
+        bank.sql("UPDATE users SET age = 13 WHERE id = 1")
+        bank.sql("UPDATE users SET age = 14 WHERE id = 1")
+        assert feed.poll(timeout=1.5) == []
+        bank.sql("SELECT cq_recompute('young')").fetchall()
+        assert [change[1][2] for change in changes_of(feed, 2)] == [13, 14]
+
+
+def test_compute_can_be_altered(bank: Any) -> None:
+    bank.sql(f"CREATE CONTINUOUS QUERY young PRIMARY KEY (id) COMPUTE ON COMMIT AS {PERSONS}")
+    with bank.subscribe("young") as feed:
+        bank.sql("UPDATE users SET age = 13 WHERE id = 1")
+        assert len(changes_of(feed, 1)) == 1
+        bank.sql("ALTER CONTINUOUS QUERY young COMPUTE BATCHED ON DEMAND")
+        bank.sql("UPDATE users SET age = 14 WHERE id = 1")
+        bank.sql("UPDATE users SET age = 15 WHERE id = 1")
+        assert feed.poll(timeout=0.3) == []
+        bank.sql("SELECT cq_recompute('young')").fetchall()
+        assert changes_of(feed, 1) == [("U", (1, "Ann", 15), (1, "Ann", 13))]
+        bank.sql("ALTER CONTINUOUS QUERY young COMPUTE ON COMMIT")
+        bank.sql("UPDATE users SET age = 16 WHERE id = 1")
+        assert changes_of(feed, 1) == [("U", (1, "Ann", 16), (1, "Ann", 15))]
+
+
+def test_only_what_computes_on_demand_can_be_recomputed(bank: Any) -> None:
+    bank.sql(f"CREATE CONTINUOUS QUERY young COMPUTE ON COMMIT AS {PERSONS}")
+    refuses(bank, "SELECT cq_recompute('young')", "young")
+    refuses(bank, "SELECT cq_recompute('nobody')", "nobody")
+    refuses(bank, "SELECT cq_recompute('users')", "users")
+
+
+# States
+
+
+def test_a_suspended_query_remembers_and_catches_up_commit_by_commit(bank: Any) -> None:
+    bank.sql(f"CREATE CONTINUOUS QUERY negative_balance PRIMARY KEY (acct) COMPUTE ON COMMIT AS {NEGATIVE}")
+    assert state_of(bank, "negative_balance") == "ACTIVE"
+    with bank.subscribe("negative_balance") as feed:
+        bank.sql("ALTER CONTINUOUS QUERY negative_balance SUSPEND")
+        assert state_of(bank, "negative_balance") == "SUSPENDED"
+        scns = [pay(bank, (1, -1)), pay(bank, (1, -1)), pay(bank, (1, 2))]
+        assert feed.poll(timeout=0.5) == []
+        bank.sql("ALTER CONTINUOUS QUERY negative_balance ACTIVATE")
+        assert state_of(bank, "negative_balance") == "ACTIVE"
+        heard = heard_from(feed, 3)
+    assert [change.scn for change in heard] == scns
+    assert [change.kind for change in heard] == ["I", "U", "D"]
+
+
+def test_an_inactive_query_remembers_nothing(bank: Any) -> None:
+    bank.sql(f"CREATE CONTINUOUS QUERY negative_balance PRIMARY KEY (acct) COMPUTE ON COMMIT AS {NEGATIVE}")
+    bank.sql("ALTER CONTINUOUS QUERY negative_balance DEACTIVATE")
+    assert state_of(bank, "negative_balance") == "INACTIVE"
+    pay(bank, (1, -1))
+    bank.sql("ALTER CONTINUOUS QUERY negative_balance ACTIVATE")
+    with bank.subscribe("negative_balance") as feed:
+        pay(bank, (1, -1), (2, -1))
+        assert sorted(changes_of(feed, 2)) == [("I", (2, -1), None), ("U", (1, -2), (1, -1))]
+
+
+def test_states_last_over_a_restart(database: Any, tmp_path: Path) -> None:
+    folder = str(tmp_path / "states.db")
+    with midstream.connect(folder) as db:
+        db.sql("CREATE TABLE banking_transactions (acct bigint, amt int)")
+        for name in ("working", "suspended", "inactive"):
+            db.sql(f"CREATE CONTINUOUS QUERY {name} COMPUTE ON COMMIT AS {NEGATIVE}")
+        db.sql("ALTER CONTINUOUS QUERY suspended SUSPEND; ALTER CONTINUOUS QUERY inactive DEACTIVATE")
+        first = pay(db, (1, -1))
+    with midstream.connect(folder) as db:
+        states = [state_of(db, name) for name in ("working", "suspended", "inactive")]
+        assert states == ["ACTIVE", "SUSPENDED", "INACTIVE"]
+        second = pay(db, (2, -1))
+        db.sql("ALTER CONTINUOUS QUERY suspended ACTIVATE; ALTER CONTINUOUS QUERY inactive ACTIVATE")
+        third = pay(db, (3, -1))
+        for name, scns in [("working", [first, second, third]), ("suspended", [first, second, third])]:
+            with db.subscribe(name, after=first - 1) as feed:
+                assert [change.scn for change in heard_from(feed, 3)] == scns
+        db.wait("inactive", third)
+        with db.subscribe("inactive", after=second) as feed:
+            assert [change.scn for change in heard_from(feed, 1)] == [third]
+
+
+def test_unknown_queries_cannot_be_altered_or_dropped(bank: Any) -> None:
+    for statement in ("ALTER CONTINUOUS QUERY nobody SUSPEND", "DROP CONTINUOUS QUERY nobody"):
+        refuses(bank, statement, "nobody")
+    bank.sql("DROP CONTINUOUS QUERY IF EXISTS nobody")
+
+
+def test_a_dropped_query_is_gone(bank: Any) -> None:
+    bank.sql(f"CREATE CONTINUOUS QUERY young COMPUTE ON COMMIT AS {PERSONS}")
+    bank.sql("DROP CONTINUOUS QUERY young")
+    assert bank.sql("SHOW CONTINUOUS QUERIES").fetchall() == []
+    bank.sql("UPDATE users SET age = 13 WHERE id = 1")
+    fault(lambda: bank.subscribe("young"))
+    bank.sql(f"CREATE CONTINUOUS QUERY young COMPUTE ON COMMIT AS {PERSONS}")
+
+
+def test_what_a_query_reads_is_not_dropped_under_it(bank: Any) -> None:
+    bank.sql(f"CREATE CONTINUOUS QUERY young COMPUTE ON COMMIT AS {PERSONS}")
+    refuses(bank, "DROP TABLE users", "young")
+    bank.sql("DROP TABLE users CASCADE")
+    assert bank.sql("SHOW CONTINUOUS QUERIES").fetchall() == []
+
+
+def test_a_destination_is_not_dropped_under_its_query(bank: Any) -> None:
+    bank.sql("CREATE TABLE overdrawn (acct bigint, amt bigint)")
+    bank.sql(f"CREATE CONTINUOUS QUERY negative_balance COMPUTE ON COMMIT DESTINATION overdrawn AS {NEGATIVE}")
+    refuses(bank, "DROP TABLE overdrawn", "negative_balance")
+
+
+def test_show_and_describe_tell_of_queries(bank: Any) -> None:
+    bank.sql(f"CREATE CONTINUOUS QUERY young PRIMARY KEY (id) COMPUTE ON COMMIT AS {PERSONS}")
+    bank.sql(f"CREATE CONTINUOUS QUERY negative_balance COMPUTE ON DEMAND AS {NEGATIVE}")
+    assert [row[0] for row in rows(bank, "SHOW CONTINUOUS QUERIES")] == ["negative_balance", "young"]
+    described = bank.sql("DESCRIBE young").fetchall()
+    assert [row[:2] for row in described][:3] == [("id", "bigint"), ("name", "text"), ("age", "int")]
+
+
+# A key that does not hold
+
+
+def test_a_key_that_is_not_unique_suspends_the_query_and_nothing_is_lost(bank: Any) -> None:
+    bank.sql(
+        "CREATE CONTINUOUS QUERY regions PRIMARY KEY (region) COMPUTE BATCHED ON DEMAND "
+        "AS SELECT region, name FROM users"
+    )
+    with bank.subscribe("regions") as feed:
+        bank.sql("INSERT INTO users VALUES (3, 'Cid', 'north', 5), (4, 'Dan', 'west', 6)")
+        assert "region" in str(fault(lambda: bank.sql("SELECT cq_recompute('regions')").fetchall()))
+        assert state_of(bank, "regions") == "SUSPENDED"
+        bank.sql("DELETE FROM users WHERE id = 3")
+        bank.sql("ALTER CONTINUOUS QUERY regions ACTIVATE")
+        bank.sql("SELECT cq_recompute('regions')").fetchall()
+        assert changes_of(feed, 1) == [("I", ("west", "Dan"), None)]
+
+
+def test_a_key_that_is_null_suspends_the_query(bank: Any) -> None:
+    bank.sql(
+        "CREATE CONTINUOUS QUERY regions PRIMARY KEY (region) COMPUTE BATCHED ON DEMAND "
+        "AS SELECT region, name FROM users"
+    )
+    bank.sql("INSERT INTO users VALUES (3, 'Cid', NULL, 5)")
+    assert "region" in str(fault(lambda: bank.sql("SELECT cq_recompute('regions')").fetchall()))
+    assert state_of(bank, "regions") == "SUSPENDED"
+
+
+def test_on_commit_a_broken_key_is_told_to_those_who_wait(bank: Any) -> None:
+    bank.sql("CREATE CONTINUOUS QUERY regions PRIMARY KEY (region) COMPUTE ON COMMIT AS SELECT region, name FROM users")
+    scn = bank.sql("INSERT INTO users VALUES (3, 'Cid', 'north', 5)").scn
+    assert "region" in str(fault(lambda: bank.wait("regions", scn)))
+    assert state_of(bank, "regions") == "SUSPENDED"
+    assert "region" in repr(bank.sql("SHOW CONTINUOUS QUERIES").fetchall())
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    ("statement", "word"),
+    [
+        (f"CREATE CONTINUOUS QUERY q PRIMARY KEY (nothing) COMPUTE ON COMMIT AS {PERSONS}", "nothing"),
+        (f"CREATE CONTINUOUS QUERY q PRIMARY KEY (region) COMPUTE ON COMMIT AS {PERSONS}", "region"),
+        ("CREATE CONTINUOUS QUERY q COMPUTE ON COMMIT AS SELECT nothing FROM users", "nothing"),
+        ("CREATE CONTINUOUS QUERY q COMPUTE ON COMMIT AS SELECT id FROM nowhere", "nowhere"),
+        ("CREATE CONTINUOUS QUERY users COMPUTE ON COMMIT AS SELECT id FROM users", "users"),
+        ("CREATE CONTINUOUS QUERY q COMPUTE SOMETIMES AS SELECT id FROM users", "SOMETIMES"),
+        ("CREATE CONTINUOUS QUERY q COMPUTE START WITH 'soon' PERIOD 1 HOUR AS SELECT id FROM users", "soon"),
+        ("CREATE CONTINUOUS QUERY q COMPUTE START WITH '2027-01-01' PERIOD 0 HOURS AS SELECT id FROM users", ""),
+        ("CREATE CONTINUOUS QUERY q COMPUTE ON COMMIT AS SELECT id, id FROM users", "id"),
+        ("CREATE CONTINUOUS QUERY q COMPUTE ON COMMIT AS SELECT id, cq_old_value(nothing) AS o FROM users", "nothing"),
+        ("CREATE CONTINUOUS QUERY q COMPUTE ON COMMIT AS SELECT id FROM users WHERE cq_delta() = 'I'", "cq_delta"),
+        (
+            "CREATE CONTINUOUS QUERY q COMPUTE ON COMMIT AS "
+            "SELECT id FROM (SELECT id, cq_delta() AS d FROM users) AS u",
+            "cq_delta",
+        ),
+        ("CREATE CONTINUOUS QUERY q COMPUTE ON COMMIT AS DELETE FROM users", ""),
+        ("SELECT id, cq_delta() AS kind FROM users", "cq_delta"),
+        ("SELECT id, cq_old_value(id) AS was FROM users", "cq_old_value"),
+        ("CREATE MATERIALIZED VIEW v AS SELECT id, cq_delta() AS kind FROM users", "cq_delta"),
+    ],
+)
+def test_what_means_nothing_is_refused(bank: Any, statement: str, word: str) -> None:
+    assert refuses(bank, statement, word).sqlstate
+
+
+def test_a_name_is_taken_once(bank: Any) -> None:
+    create = f"CREATE CONTINUOUS QUERY young COMPUTE ON COMMIT AS {PERSONS}"
+    bank.sql(create)
+    assert refuses(bank, create, "young").sqlstate == "42P07"
+    assert refuses(bank, "CREATE TABLE young (a int)", "young").sqlstate == "42P07"
+
+
+def test_a_continuous_query_is_not_read_or_written_like_a_table(bank: Any) -> None:
+    bank.sql(f"CREATE CONTINUOUS QUERY young COMPUTE ON COMMIT AS {PERSONS}")
+    refuses(bank, "SELECT * FROM young", "young")
+    refuses(bank, "INSERT INTO young VALUES (1, 'x', 2)", "young")
+    refuses(bank, "DROP TABLE young", "young")
+
+
+def test_names_in_quotes_stay_as_they_are(bank: Any) -> None:
+    bank.sql('CREATE TABLE "To Do" ("Id" int, "kind" text)')
+    bank.sql(
+        'CREATE CONTINUOUS QUERY "New Ones" PRIMARY KEY ("Id") COMPUTE ON COMMIT AS SELECT "Id", "kind" FROM "To Do"'
+    )
+    with bank.subscribe("New Ones") as feed:
+        bank.sql("INSERT INTO \"To Do\" VALUES (1, 'a')")
+        [change] = heard_from(feed, 1)
+    assert change.row == {"Id": 1, "kind": "a"}
+
+
+# Triggers
+
+
+@pytest.fixture
+def called(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The changes that triggers were called with; functions of the module `listeners`."""
+    seen: list[Any] = []
+    module = types.ModuleType("listeners")
+
+    def note(change: Any) -> None:
+        seen.append(change)
+
+    def fail_for_two(change: Any) -> None:
+        seen.append(change)
+        if change.row["acct"] == 2:
+            raise ValueError("not two")
+
+    def fail_at_first(change: Any) -> None:
+        seen.append(change)
+        if len(seen) < 3:
+            raise ValueError("not yet")
+
+    for function in (note, fail_for_two, fail_at_first):
+        setattr(module, function.__name__, function)
+    monkeypatch.setitem(sys.modules, "listeners", module)
+    return seen
+
+
+@pytest.fixture
+def watched(bank: Any) -> Any:
+    bank.sql(f"CREATE CONTINUOUS QUERY negative_balance PRIMARY KEY (acct) COMPUTE ON COMMIT AS {NEGATIVE}")
+    return bank
+
+
+def test_a_trigger_is_called_with_every_change(watched: Any, called: list[Any]) -> None:
+    watched.sql("CREATE TRIGGER warn ON negative_balance FOR EACH ROW EXECUTE 'listeners:note'")
+    scns = [pay(watched, (1, -5)), pay(watched, (1, -3)), pay(watched, (1, 20))]
+    wait_for(lambda: len(called) >= 3)
+    assert [(c.kind, c.scn) for c in called] == list(zip("IUD", scns, strict=True))
+    assert called[1].row == {"acct": 1, "amt": -8}
+    assert called[1].old == {"acct": 1, "amt": -5}
+
+
+def test_changes_have_ids_that_name_the_query_the_commit_and_a_number(watched: Any, called: list[Any]) -> None:
+    watched.sql("CREATE TRIGGER warn ON negative_balance FOR EACH ROW EXECUTE 'listeners:note'")
+    scn = pay(watched, (1, -5), (2, -6), (3, -7))
+    wait_for(lambda: len(called) >= 3)
+    ids = [tuple(change.id) for change in called]
+    assert {(name, at) for name, at, _ in ids} == {("negative_balance", scn)}
+    assert len(set(ids)) == 3
+
+
+def test_a_trigger_that_fails_is_tried_again(watched: Any, called: list[Any]) -> None:
+    watched.sql("CREATE TRIGGER warn ON negative_balance FOR EACH ROW EXECUTE 'listeners:fail_at_first'")
+    pay(watched, (1, -5))
+    wait_for(lambda: len(called) >= 3)
+    pay(watched, (2, -5))
+    wait_for(lambda: len(called) >= 4)
+    assert [change.row["acct"] for change in called] == [1, 1, 1, 2]
+    assert watched.sql("SELECT count(*) FROM dead_warn").fetchall() == [(0,)]
+
+
+def test_after_three_tries_a_change_is_parked_and_the_query_goes_on(watched: Any, called: list[Any]) -> None:
+    watched.sql("CREATE TRIGGER warn ON negative_balance FOR EACH ROW EXECUTE 'listeners:fail_for_two'")
+    for acct in (1, 2, 3):
+        pay(watched, (acct, -5))
+    wait_for(lambda: len(called) >= 5)
+    assert [change.row["acct"] for change in called] == [1, 2, 2, 2, 3]
+    wait_for(lambda: len(rows(watched, "SELECT * FROM dead_warn")) == 1)
+    assert "not two" in repr(rows(watched, "SELECT * FROM dead_warn"))
+    assert state_of(watched, "negative_balance") == "ACTIVE"
+
+
+def test_triggers_go_on_after_a_restart_without_one_call_more(database: Any, tmp_path: Path, called: list[Any]) -> None:
+    folder = str(tmp_path / "triggers.db")
+    with midstream.connect(folder) as db:
+        db.sql("CREATE TABLE banking_transactions (acct bigint, amt int)")
+        db.sql(f"CREATE CONTINUOUS QUERY negative_balance COMPUTE ON COMMIT AS {NEGATIVE}")
+        db.sql("CREATE TRIGGER warn ON negative_balance FOR EACH ROW EXECUTE 'listeners:note'")
+        pay(db, (1, -5))
+        wait_for(lambda: len(called) >= 1)
+    with midstream.connect(folder) as db:
+        pay(db, (2, -5))
+        wait_for(lambda: len(called) >= 2)
+    assert [change.row["acct"] for change in called] == [1, 2]
+
+
+def test_a_dropped_trigger_is_not_called(watched: Any, called: list[Any]) -> None:
+    watched.sql("CREATE TRIGGER warn ON negative_balance FOR EACH ROW EXECUTE 'listeners:note'")
+    watched.sql("DROP TRIGGER warn")
+    watched.wait("negative_balance", pay(watched, (1, -5)))
+    refuses(watched, "DROP TRIGGER warn", "warn")
+    watched.sql("DROP TRIGGER IF EXISTS warn")
+    assert called == []
+
+
+@pytest.mark.parametrize(
+    ("statement", "word"),
+    [
+        ("CREATE TRIGGER warn ON nobody FOR EACH ROW EXECUTE 'listeners:note'", "nobody"),
+        ("CREATE TRIGGER warn ON negative_balance FOR EACH ROW EXECUTE 'no_such_module:note'", "no_such_module"),
+        ("CREATE TRIGGER warn ON negative_balance FOR EACH ROW EXECUTE 'listeners:nothing'", "nothing"),
+        ("CREATE TRIGGER warn ON negative_balance FOR EACH ROW EXECUTE 'listeners'", "listeners"),
+    ],
+)
+def test_a_trigger_needs_a_query_and_a_function(watched: Any, called: list[Any], statement: str, word: str) -> None:
+    refuses(watched, statement, word)
+
+
+def test_a_trigger_name_is_taken_once(watched: Any, called: list[Any]) -> None:
+    create = "CREATE TRIGGER warn ON negative_balance FOR EACH ROW EXECUTE 'listeners:note'"
+    watched.sql(create)
+    refuses(watched, create, "warn")
+
+
+# Window functions
+
+
+def test_a_window_function_over_a_table_that_grows(bank: Any) -> None:
+    bank.sql("CREATE TABLE temps (loc int NOT NULL, time int NOT NULL, temp int)")
+    bank.sql("ALTER TABLE temps ADD CONSTRAINT up STRICTLY INCREASING time PARTITION BY loc")
+    bank.sql(
+        "CREATE CONTINUOUS QUERY hot COMPUTE ON COMMIT AS SELECT loc, time, temp FROM (SELECT loc, time, temp, "
+        "lag(temp, 1) OVER (PARTITION BY loc ORDER BY time) AS prev_temp FROM temps) AS t "
+        "WHERE temp >= 90 AND prev_temp < 90"
+    )
+    with bank.subscribe("hot") as feed:
+        for values in ["(1, 1, 80), (2, 1, 95)", "(1, 2, 95), (2, 2, 99)", "(1, 3, 96)", "(2, 3, 70), (2, 4, 91)"]:
+            scn = bank.sql(f"INSERT INTO temps VALUES {values}").scn
+        bank.wait("hot", scn)
+        assert changes_of(feed, 2) == [("I", (1, 2, 95), None), ("I", (2, 4, 91), None)]
+    for refused in ("UPDATE temps SET temp = 1", "DELETE FROM temps"):
+        refuses(bank, refused, "hot")
+    bank.sql("DROP CONTINUOUS QUERY hot")
+    bank.sql("UPDATE temps SET temp = 1")
+
+
+# Streams and views
+
+
+def test_new_rows_of_a_stream_are_the_change(bank: Any) -> None:
+    bank.sql("CREATE STREAM posts (uid bigint, score int)")
+    bank.sql("INSERT INTO posts VALUES (1, 1000)")
+    bank.sql(
+        "CREATE CONTINUOUS QUERY good COMPUTE ON COMMIT AS SELECT uid, score * 2 AS twice FROM posts WHERE score > 5"
+    )
+    with bank.subscribe("good") as feed:
+        scns = [
+            bank.sql("INSERT INTO posts VALUES (1, 6), (2, 5), (3, 7)").scn,
+            bank.sql("INSERT INTO posts VALUES (4, 9)").scn,
+        ]
+        heard = heard_from(feed, 3)
+    assert [tuple(change.row.values()) for change in heard] == [(1, 12), (3, 14), (4, 18)]
+    assert {change.kind for change in heard} == {"I"}
+    assert [change.scn for change in heard] == [scns[0], scns[0], scns[1]]
+
+
+def test_a_continuous_view_changes_from_one_result_to_the_next(bank: Any) -> None:
+    bank.sql("CREATE STREAM posts (uid bigint, score int)")
+    bank.sql("CREATE VIEW totals AS SELECT uid, sum(score) AS score FROM posts GROUP BY uid")
+    bank.sql("INSERT INTO posts VALUES (1, 1)")
+    bank.sql(
+        "CREATE CONTINUOUS QUERY top PRIMARY KEY (uid) COMPUTE ON COMMIT AS "
+        "SELECT uid, score FROM totals WHERE score < 9"
+    )
+    with bank.subscribe("top") as feed:
+        bank.wait("top", bank.sql("INSERT INTO posts VALUES (1, 2), (2, 5)").scn)
+        assert sorted(changes_of(feed, 2)) == [("I", (2, 5), None), ("U", (1, 3), (1, 1))]
+        bank.wait("top", bank.sql("INSERT INTO posts VALUES (2, 5)").scn)
+        assert changes_of(feed, 1) == [("D", (2, 5), (2, 5))]
+
+
+def test_a_plain_view_is_its_query(bank: Any) -> None:
+    bank.sql("CREATE VIEW minors AS SELECT id, name FROM users WHERE age < 18")
+    bank.sql("CREATE CONTINUOUS QUERY young PRIMARY KEY (id) COMPUTE ON COMMIT AS SELECT id, name FROM minors")
+    with bank.subscribe("young") as feed:
+        bank.sql("UPDATE users SET age = 40 WHERE id = 1")
+        assert changes_of(feed, 1) == [("D", (1, "Ann"), (1, "Ann"))]

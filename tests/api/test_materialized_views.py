@@ -1,0 +1,388 @@
+"""Materialized views over tables through the Python interface: when they are up to date, what they tell and refuse.
+
+That they answer what their queries answer is in `tests/laws/test_changes.py`; here are the statements one by one.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import midstream
+from asking import fault, in_threads, rows
+
+TOTALS = "SELECT uid, count(*) AS n, sum(price) AS price FROM orders GROUP BY uid"
+PATIENCE = 30.0
+
+
+@pytest.fixture
+def shop(db: Any) -> Any:
+    db.sql("CREATE TABLE users (id bigint PRIMARY KEY, name text, region text)")
+    db.sql(
+        "CREATE TABLE orders (oid bigint PRIMARY KEY, uid bigint REFERENCES users (id) ON DELETE CASCADE, price int)"
+    )
+    db.sql("INSERT INTO users VALUES (1, 'Ann', 'north'), (2, 'Bob', 'south')")
+    db.sql("INSERT INTO orders VALUES (10, 1, 5), (11, 1, 7), (12, 2, 1)")
+    return db
+
+
+def changes(db: Any, view: str, first: int, last: int) -> Counter[tuple[Any, ...]]:
+    """Kind, SCN and row of each change."""
+    found = db.sql(f"SELECT * FROM {view} CHANGES FROM SCN {first} TO SCN {last}").arrow().to_pylist()
+    return Counter((row.pop("_change_type"), row.pop("_commit_version"), tuple(row.values())) for row in found)
+
+
+def refuses(db: Any, statement: str, *words: str) -> midstream.Error:
+    """The error of a statement; each word is in its text, and no view was made or lost by it."""
+    before = sorted(row[0] for row in db.sql("SHOW VIEWS").fetchall())
+    error = fault(lambda: db.sql(statement).fetchall())
+    assert sorted(row[0] for row in db.sql("SHOW VIEWS").fetchall()) == before
+    for word in words:
+        assert word in str(error), f"{word!r} is not in: {error}"
+    return error
+
+
+def heard_from(feed: Any, least: int) -> list[tuple[Any, ...]]:
+    heard: list[Any] = []
+    until = time.monotonic() + PATIENCE
+    while len(heard) < least and time.monotonic() < until:
+        heard += feed.poll(timeout=1)
+    heard += feed.poll(timeout=0.05)
+    assert len(heard) >= least, f"only {heard} came"
+    return [(c.kind, tuple(c.row.values()), None if c.old is None else tuple(c.old.values())) for c in heard]
+
+
+# What a read sees
+
+
+def test_a_read_sees_every_commit_before_it(shop: Any) -> None:
+    shop.sql(f"CREATE MATERIALIZED VIEW totals AS {TOTALS}")
+    assert rows(shop, "SELECT * FROM totals") == [(1, 2, 12), (2, 1, 1)]
+    shop.sql("INSERT INTO orders VALUES (13, 2, 9)")
+    assert rows(shop, "SELECT * FROM totals") == [(1, 2, 12), (2, 2, 10)]
+    shop.sql("UPDATE orders SET uid = 2 WHERE oid = 10")
+    assert rows(shop, "SELECT * FROM totals WHERE price > 8") == [(2, 3, 15)]
+    shop.sql("DELETE FROM users WHERE id = 2")
+    assert rows(shop, "SELECT * FROM totals") == [(1, 1, 7)]
+
+
+def test_a_view_over_an_empty_table_is_empty_and_an_aggregate_is_not(shop: Any) -> None:
+    shop.sql("DELETE FROM orders")
+    shop.sql(f"CREATE MATERIALIZED VIEW totals AS {TOTALS}")
+    shop.sql("CREATE MATERIALIZED VIEW all_in_all AS SELECT count(*) AS n, sum(price) AS price FROM orders")
+    assert rows(shop, "SELECT * FROM totals") == []
+    assert rows(shop, "SELECT * FROM all_in_all") == [(0, None)]
+    shop.sql("INSERT INTO orders VALUES (1, 1, 3)")
+    assert rows(shop, "SELECT * FROM totals") == [(1, 1, 3)]
+    assert rows(shop, "SELECT * FROM all_in_all") == [(1, 3)]
+    shop.sql("DELETE FROM orders")
+    assert rows(shop, "SELECT * FROM totals") == []
+    assert rows(shop, "SELECT * FROM all_in_all") == [(0, None)]
+
+
+def test_a_view_may_read_others_and_be_joined(shop: Any) -> None:
+    shop.sql(f"CREATE MATERIALIZED VIEW totals AS {TOTALS}")
+    shop.sql(
+        "CREATE MATERIALIZED VIEW by_region AS SELECT u.region, sum(t.price) AS price "
+        "FROM totals t JOIN users u ON u.id = t.uid GROUP BY u.region"
+    )
+    shop.sql("CREATE VIEW rich AS SELECT region FROM by_region WHERE price > 10")
+    assert rows(shop, "SELECT * FROM by_region") == [("north", 12), ("south", 1)]
+    shop.sql("BEGIN; INSERT INTO orders VALUES (13, 2, 20); UPDATE users SET region = 'east' WHERE id = 1; COMMIT")
+    assert rows(shop, "SELECT * FROM by_region") == [("east", 12), ("south", 21)]
+    assert rows(shop, "SELECT * FROM rich") == [("east",), ("south",)]
+    assert rows(shop, "SELECT u.name, t.n FROM totals t, users u WHERE u.id = t.uid") == [("Ann", 2), ("Bob", 2)]
+
+
+def test_all_that_a_statement_reads_is_of_one_commit(shop: Any) -> None:
+    shop.sql("CREATE MATERIALIZED VIEW all_in_all AS SELECT count(*) AS n FROM orders")
+    done: list[bool] = []
+
+    def write() -> None:
+        with shop.session() as session:
+            for number in range(100, 115):
+                session.sql(f"INSERT INTO orders VALUES ({number}, 1, 1)")
+        done.append(True)
+
+    def read() -> None:
+        with shop.session() as session:
+            while not done:
+                [(kept, counted)] = session.sql(
+                    "SELECT (SELECT n FROM all_in_all), (SELECT count(*) FROM orders)"
+                ).fetchall()
+                assert kept == counted
+
+    in_threads([write, read])
+    assert rows(shop, "SELECT * FROM all_in_all") == [(18,)]
+
+
+def test_a_view_made_while_rows_come_loses_and_doubles_none(shop: Any) -> None:
+    made: list[bool] = []
+
+    def write(first: int) -> None:
+        with shop.session() as session:
+            number = first
+            while not made or number < first + 5:
+                session.sql(f"INSERT INTO orders VALUES ({number}, 1, 1)")
+                number += 1
+
+    def make() -> None:
+        with shop.session() as session:
+            for n in range(3):
+                session.sql(f"CREATE MATERIALIZED VIEW seen_{n} AS SELECT oid FROM orders WHERE oid >= 1000")
+        made.append(True)
+
+    in_threads([lambda: write(1000), lambda: write(5000), make])
+    there = rows(shop, "SELECT oid FROM orders WHERE oid >= 1000")
+    for n in range(3):
+        assert rows(shop, f"SELECT oid FROM seen_{n}") == there
+
+
+def test_waiting_takes_views(shop: Any) -> None:
+    shop.sql(f"CREATE MATERIALIZED VIEW totals AS {TOTALS}")
+    shop.wait("totals", shop.sql("INSERT INTO orders VALUES (13, 2, 9)").scn)
+    assert rows(shop, "SELECT * FROM totals") == [(1, 2, 12), (2, 2, 10)]
+
+
+def test_views_are_there_after_a_restart(database: Any, tmp_path: Path) -> None:
+    folder = str(tmp_path / "again.db")
+    with midstream.connect(folder) as db:
+        db.sql("CREATE TABLE orders (oid bigint PRIMARY KEY, uid bigint, price int)")
+        db.sql(f"CREATE MATERIALIZED VIEW totals AS {TOTALS}")
+        db.sql("INSERT INTO orders VALUES (1, 1, 5)")
+        assert rows(db, "SELECT * FROM totals") == [(1, 1, 5)]
+        db.sql("INSERT INTO orders VALUES (2, 1, 5)")
+    with midstream.connect(folder) as db:
+        assert rows(db, "SELECT * FROM totals") == [(1, 2, 10)]
+        db.sql("DELETE FROM orders WHERE oid = 1")
+        assert rows(db, "SELECT * FROM totals") == [(1, 1, 5)]
+
+
+# When they are refreshed
+
+
+def test_on_demand_a_view_stays_as_it_is_until_it_is_refreshed(shop: Any) -> None:
+    shop.sql(f"CREATE MATERIALIZED VIEW totals WITH (refresh = 'on demand') AS {TOTALS}")
+    scn = shop.sql("INSERT INTO orders VALUES (13, 2, 9)").scn
+    assert rows(shop, "SELECT * FROM totals") == [(1, 2, 12), (2, 1, 1)]
+    [(reached,)] = shop.sql("REFRESH MATERIALIZED VIEW totals").fetchall()
+    assert reached >= scn
+    assert rows(shop, "SELECT * FROM totals") == [(1, 2, 12), (2, 2, 10)]
+
+
+def test_refresh_full_runs_the_query_again(shop: Any) -> None:
+    shop.sql(f"CREATE MATERIALIZED VIEW totals WITH (refresh = 'on demand') AS {TOTALS}")
+    scn = shop.sql("INSERT INTO orders VALUES (13, 2, 9)").scn
+    [(reached,)] = shop.sql("REFRESH MATERIALIZED VIEW totals FULL").fetchall()
+    assert reached >= scn
+    assert rows(shop, "SELECT * FROM totals") == [(1, 2, 12), (2, 2, 10)]
+    shop.sql("DELETE FROM orders WHERE uid = 2")
+    shop.sql("REFRESH MATERIALIZED VIEW totals").fetchall()
+    assert rows(shop, "SELECT * FROM totals") == [(1, 2, 12)]
+
+
+@pytest.mark.parametrize("refresh", ["on commit", "full"])
+def test_these_are_up_to_date_at_every_read(shop: Any, refresh: str) -> None:
+    shop.sql(f"CREATE MATERIALIZED VIEW totals WITH (refresh = '{refresh}') AS {TOTALS}")
+    shop.sql("INSERT INTO orders VALUES (13, 2, 9)")
+    assert rows(shop, "SELECT * FROM totals") == [(1, 2, 12), (2, 2, 10)]
+    [(reached,)] = shop.sql("REFRESH MATERIALIZED VIEW totals").fetchall()
+    assert reached > 0
+
+
+def test_a_view_with_a_period_is_refreshed_by_itself(shop: Any) -> None:
+    shop.sql(f"CREATE MATERIALIZED VIEW totals WITH (refresh = '1 second') AS {TOTALS}")
+    shop.sql("INSERT INTO orders VALUES (13, 2, 9)")
+    until = time.monotonic() + PATIENCE
+    while rows(shop, "SELECT * FROM totals") != [(1, 2, 12), (2, 2, 10)]:
+        assert time.monotonic() < until, "it was never refreshed"
+        time.sleep(0.1)
+
+
+def test_a_view_with_a_long_period_waits_for_it_unless_it_is_asked(shop: Any) -> None:
+    shop.sql(f"CREATE MATERIALIZED VIEW totals WITH (refresh = '10 minutes') AS {TOTALS}")
+    shop.sql("INSERT INTO orders VALUES (13, 2, 9)")
+    assert rows(shop, "SELECT * FROM totals") == [(1, 2, 12), (2, 1, 1)]
+    shop.sql("REFRESH MATERIALIZED VIEW totals").fetchall()
+    assert rows(shop, "SELECT * FROM totals") == [(1, 2, 12), (2, 2, 10)]
+
+
+@pytest.mark.parametrize(
+    ("options", "word"),
+    [("refresh = 'sometimes'", "sometimes"), ("refreshing = 'full'", "refreshing"), ("refresh = '-1 minute'", "")],
+)
+def test_options_that_mean_nothing_are_refused(shop: Any, options: str, word: str) -> None:
+    refuses(shop, f"CREATE MATERIALIZED VIEW totals WITH ({options}) AS {TOTALS}", word)
+
+
+def test_what_cannot_be_kept_by_changes_is_refused_under_incremental(shop: Any) -> None:
+    query = "SELECT oid, price FROM orders ORDER BY price DESC, oid LIMIT 2"
+    refuses(shop, f"CREATE MATERIALIZED VIEW best WITH (refresh = 'incremental') AS {query}", "LIMIT")
+    shop.sql(f"CREATE MATERIALIZED VIEW best AS {query}")
+    shop.sql("INSERT INTO orders VALUES (13, 2, 9)")
+    assert rows(shop, "SELECT * FROM best") == [(11, 7), (13, 9)]
+    shop.sql(f"CREATE MATERIALIZED VIEW totals WITH (refresh = 'incremental') AS {TOTALS}")
+    assert rows(shop, "SELECT * FROM totals") == [(1, 2, 12), (2, 2, 10)]
+
+
+def test_explain_names_what_cannot_be_kept_by_changes(shop: Any) -> None:
+    def plan(query: str) -> str:
+        return repr(shop.sql(f"EXPLAIN CREATE MATERIALIZED VIEW v AS {query}").fetchall()).lower()
+
+    assert "limit" in plan("SELECT oid, price FROM orders ORDER BY price DESC, oid LIMIT 2")
+    assert "limit" not in plan(TOTALS)
+    assert rows(shop, "SHOW VIEWS") == []
+
+
+@pytest.mark.parametrize("name", ["nobody", "users", "plain"])
+def test_only_a_materialized_view_can_be_refreshed(shop: Any, name: str) -> None:
+    shop.sql("CREATE VIEW plain AS SELECT id FROM users")
+    refuses(shop, f"REFRESH MATERIALIZED VIEW {name}", name)
+
+
+# Their changes
+
+
+def test_changes_of_a_view_include_both_ends(shop: Any) -> None:
+    shop.sql(f"CREATE MATERIALIZED VIEW totals AS {TOTALS}")
+
+    def commit(statement: str) -> int:
+        """And waits for the view, which may take several commits as one when they come fast."""
+        scn = int(shop.sql(statement).scn)
+        shop.wait("totals", scn)
+        return scn
+
+    one = commit("INSERT INTO orders VALUES (13, 2, 9)")
+    two = commit("DELETE FROM orders WHERE uid = 1")
+    three = commit("INSERT INTO orders VALUES (14, 1, 4)")
+
+    def net(first: int, last: int) -> Counter[tuple[Any, ...]]:
+        told = changes(shop, "totals", first, last)
+        plus = Counter(row for kind, _, row in told.elements() if kind in ("insert", "update_postimage"))
+        minus = Counter(row for kind, _, row in told.elements() if kind in ("delete", "update_preimage"))
+        assert all(first <= scn <= last for _, scn, _ in told)
+        plus.subtract(minus)
+        return Counter({row: count for row, count in plus.items() if count})
+
+    assert net(one, one) == {(2, 2, 10): 1, (2, 1, 1): -1}
+    assert net(two, two) == {(1, 2, 12): -1}
+    assert net(two, three) == {(1, 2, 12): -1, (1, 1, 4): 1}
+    assert net(one, three) == {(2, 2, 10): 1, (2, 1, 1): -1, (1, 2, 12): -1, (1, 1, 4): 1}
+
+
+@pytest.mark.parametrize("bounds", ["FROM SCN 9999990 TO SCN 9999999", "FROM SCN 5 TO SCN 2", "FROM SCN -1 TO SCN 2"])
+def test_changes_need_commits_that_were_there(shop: Any, bounds: str) -> None:
+    shop.sql(f"CREATE MATERIALIZED VIEW totals AS {TOTALS}")
+    refuses(shop, f"SELECT * FROM totals CHANGES {bounds}")
+
+
+def test_changes_before_the_view_was_made_are_not_known(shop: Any) -> None:
+    before = shop.sql("INSERT INTO orders VALUES (13, 2, 9)").scn
+    shop.sql(f"CREATE MATERIALIZED VIEW totals AS {TOTALS}")
+    refuses(shop, f"SELECT * FROM totals CHANGES FROM SCN {before} TO SCN {before}", "totals")
+
+
+def test_a_plain_view_has_no_changes(shop: Any) -> None:
+    shop.sql("CREATE VIEW plain AS SELECT id FROM users")
+    refuses(shop, "SELECT * FROM plain CHANGES FROM SCN 1 TO SCN 2", "plain")
+
+
+def test_subscribers_of_a_view_see_inserts_and_deletes(shop: Any) -> None:
+    shop.sql(f"CREATE MATERIALIZED VIEW totals AS {TOTALS}")
+    with shop.subscribe("totals") as feed:
+        shop.sql("INSERT INTO orders VALUES (13, 2, 9)")
+        assert sorted(heard_from(feed, 2)) == [("D", (2, 1, 1), (2, 1, 1)), ("I", (2, 2, 10), None)]
+
+
+def test_subscribers_of_a_view_with_a_key_see_updates(shop: Any) -> None:
+    shop.sql(f"CREATE MATERIALIZED VIEW totals WITH (key = 'uid') AS {TOTALS}")
+    with shop.subscribe("totals", snapshot=True) as feed:
+        assert sorted(heard_from(feed, 2)) == [("I", (1, 2, 12), None), ("I", (2, 1, 1), None)]
+        shop.sql("INSERT INTO orders VALUES (13, 2, 9)")
+        assert heard_from(feed, 1) == [("U", (2, 2, 10), (2, 1, 1))]
+
+
+# Making, replacing, dropping, writing
+
+
+def test_or_replace_begins_anew(shop: Any) -> None:
+    shop.sql(f"CREATE MATERIALIZED VIEW totals AS {TOTALS}")
+    shop.sql("CREATE OR REPLACE MATERIALIZED VIEW totals AS SELECT region, count(*) AS n FROM users GROUP BY region")
+    assert rows(shop, "SELECT * FROM totals") == [("north", 1), ("south", 1)]
+    shop.sql("DELETE FROM users WHERE id = 1")
+    assert rows(shop, "SELECT * FROM totals") == [("south", 1)]
+
+
+def test_replacing_is_refused_if_a_reader_would_break(shop: Any) -> None:
+    shop.sql(f"CREATE MATERIALIZED VIEW totals AS {TOTALS}")
+    shop.sql("CREATE MATERIALIZED VIEW most AS SELECT max(price) AS price FROM totals")
+    refuses(shop, "CREATE OR REPLACE MATERIALIZED VIEW totals AS SELECT id FROM users", "most")
+    assert rows(shop, "SELECT * FROM most") == [(12,)]
+
+
+def test_what_others_read_is_not_dropped_without_cascade(shop: Any) -> None:
+    shop.sql(f"CREATE MATERIALIZED VIEW totals AS {TOTALS}")
+    shop.sql("CREATE MATERIALIZED VIEW most AS SELECT max(price) AS price FROM totals")
+    shop.sql("CREATE CONTINUOUS QUERY watch COMPUTE ON COMMIT AS SELECT uid, price FROM totals")
+    refuses(shop, "DROP TABLE orders", "totals")
+    refuses(shop, "DROP VIEW totals", "most", "watch")
+    shop.sql("DROP VIEW totals CASCADE")
+    assert rows(shop, "SHOW VIEWS") == []
+    assert rows(shop, "SHOW CONTINUOUS QUERIES") == []
+    refuses(shop, "SELECT * FROM totals", "totals")
+    shop.sql("DROP VIEW IF EXISTS totals")
+
+
+def test_drop_materialized_view_says_it_aloud(shop: Any) -> None:
+    shop.sql(f"CREATE MATERIALIZED VIEW totals AS {TOTALS}")
+    shop.sql("DROP MATERIALIZED VIEW totals")
+    assert rows(shop, "SHOW VIEWS") == []
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "INSERT INTO totals VALUES (1, 2, 3)",
+        "UPDATE totals SET n = 0",
+        "DELETE FROM totals",
+        "MERGE INTO totals USING users ON users.id = totals.uid WHEN MATCHED THEN DELETE",
+    ],
+)
+def test_a_view_is_not_written(shop: Any, statement: str) -> None:
+    shop.sql(f"CREATE MATERIALIZED VIEW totals AS {TOTALS}")
+    refuses(shop, statement, "totals")
+    assert rows(shop, "SELECT * FROM totals") == [(1, 2, 12), (2, 1, 1)]
+
+
+def test_a_name_is_taken_once(shop: Any) -> None:
+    shop.sql(f"CREATE MATERIALIZED VIEW totals AS {TOTALS}")
+    assert refuses(shop, f"CREATE MATERIALIZED VIEW totals AS {TOTALS}", "totals").sqlstate == "42P07"
+    assert refuses(shop, "CREATE MATERIALIZED VIEW users AS SELECT 1 AS one", "users").sqlstate == "42P07"
+
+
+@pytest.mark.parametrize(
+    ("query", "word"),
+    [
+        ("SELECT nothing FROM orders", "nothing"),
+        ("SELECT oid FROM nowhere", "nowhere"),
+        ("SELECT oid, oid FROM orders", "oid"),
+    ],
+)
+def test_a_view_that_means_nothing_is_refused(shop: Any, query: str, word: str) -> None:
+    refuses(shop, f"CREATE MATERIALIZED VIEW v AS {query}", word)
+
+
+def test_a_query_that_fails_at_creation_leaves_nothing(shop: Any) -> None:
+    refuses(shop, "CREATE MATERIALIZED VIEW v AS SELECT oid, 1 / (price - 5) AS x FROM orders")
+
+
+def test_show_and_describe_tell_of_views(shop: Any) -> None:
+    shop.sql(f"CREATE MATERIALIZED VIEW totals AS {TOTALS}")
+    assert [row[0] for row in shop.sql("SHOW VIEWS").fetchall()] == ["totals"]
+    described = shop.sql("DESCRIBE totals").fetchall()
+    assert [row[:2] for row in described][:3] == [("uid", "bigint"), ("n", "bigint"), ("price", "bigint")]
+    assert "orders" in repr(shop.sql("EXPLAIN VIEW totals").fetchall())
