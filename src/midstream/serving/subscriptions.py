@@ -95,10 +95,12 @@ class Subscription:
         """Waits until something has come, the time is over, or it is closed."""
         while not self._waiting and not self._closed:
             self._waiting += self._source.take()
-            left = None if end is None else end - time.monotonic()
-            if self._waiting or (left is not None and left <= 0):
+            if self._waiting:
                 return
             self._source.check()
+            left = None if end is None else end - time.monotonic()
+            if left is not None and left <= 0:
+                return
             self._source.wait(_LOOK if left is None else min(left, _LOOK))
 
 

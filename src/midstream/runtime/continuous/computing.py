@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 
+from midstream.errors import Error
 from midstream.kernels import Kernel
 from midstream.maintenance.engine import Piece
 from midstream.plan import BindContext, BoundQuery, bind_query
@@ -17,7 +18,7 @@ from midstream.plan.difference import Changed, Difference, Kind, bind_difference
 from midstream.relations.catalog import CatalogState, ChangeFile
 from midstream.relations.query import ContinuousQuery, MaterializedView
 from midstream.relations.table import Table
-from midstream.relations.view import ContinuousView
+from midstream.relations.view import ContinuousView, View
 from midstream.runtime.query import prepare
 from midstream.runtime.reading import Between, Sources
 from midstream.runtime.settings import DEFAULTS
@@ -101,6 +102,22 @@ class Plans:
             return []
         return [scan.relation for scan in self.bound(state).scans if isinstance(scan.relation, ContinuousView)]
 
+    def is_same(self, before: CatalogState, after: CatalogState) -> bool:
+        """Whether the names that it reads, through views as well, stand for the same relations."""
+        return self._meant(before) == self._meant(after)
+
+    def _meant(self, state: CatalogState) -> dict[str, object]:
+        found, todo = dict[str, object](), list(self.query.reads)
+        while todo:
+            name = todo.pop()
+            relation = state.relations.get(name)
+            if name in found or relation is None:
+                continue
+            is_query = isinstance(relation, View) and not isinstance(relation, ContinuousView)
+            found[name] = relation if is_query else relation.id
+            todo += relation.reads if isinstance(relation, View) else ()
+        return found
+
     def difference(
         self, state: CatalogState, changed: Mapping[int, Changed], uses_keys: bool, by_commit: bool = False
     ) -> Difference | None:
@@ -128,6 +145,13 @@ class Plans:
         changed = changes_between(self.store, tables, between)
         if not changed:
             return UNCHANGED
+        if not self.is_same(before, after):
+            raise Error(
+                f'what "{self.query.name}" reads was replaced',
+                detail="What changed because of that cannot be told from the changes of tables.",
+                hint="DEACTIVATE and ACTIVATE it: it then begins anew.",
+                sqlstate="55000",
+            )
         uses_keys = all(before.relations.get(table.name) == table for table in tables)
         difference = self.difference(after, changed, uses_keys, by_commit)
         if difference is None:

@@ -43,16 +43,15 @@ TRIES = 3
 # --- tables --------------------------------------------------------------------------------------------
 
 
-def deliver(store: Store, query: ContinuousQuery, files: Sequence[KeptFile], written: str) -> None:
-    """Writes down what a query has handed out, together with the rows for its destination."""
-    if query.destination is None or query.is_queue or not files:
-        store.catalog.keep(log_name(query.id), written)
-        return
+def deliver(store: Store, handed: Sequence[tuple[ContinuousQuery, Sequence[KeptFile], str]]) -> None:
+    """Writes down what queries have handed out, with the rows for their destinations: all of it, or nothing."""
     for attempt in range(ATTEMPTS):
         transaction = Transaction(store)
         try:
-            _insert(transaction, query, files)
-            transaction.kept[log_name(query.id)] = written
+            for query, files, written in handed:
+                if query.destination is not None and not query.is_queue and files:
+                    _insert(transaction, query, files)
+                transaction.kept[log_name(query.id)] = written
             _commit(transaction)
             return
         except TransactionConflict:

@@ -117,11 +117,14 @@ class Materialized:
     ) -> None:
         began, log = time.monotonic(), self._queries.log_of(view)
         between = self._between(view, log, state)
-        if not in_full and not self._has_changed(view, between):
+        was_replaced = not self._queries.plans_of(view).is_same(between.before, between.state)
+        if not in_full and not was_replaced and not self._has_changed(view, between):
             log.position = max(log.position, state.scn)
             self._queries.tell()
             return
         reason = "REFRESH … FULL" if in_full else "refresh = 'full'" if view.refresh == "full" else None
+        if was_replaced:
+            reason = "a view that it reads was replaced"
         if reason is None and not self._apply(view, between, self._by_changes(view, between), cancellation, None):
             reason = "the stored rows did not fit the change, as sums of floating point numbers may not"
         if reason is not None:

@@ -310,7 +310,8 @@ class Queries:
             self._wake.clear()
             self._hurry.clear()
             began = time.monotonic()
-            with contextlib.suppress(Error):
+            # Whatever goes wrong in one round, the next one tries again.
+            with contextlib.suppress(Exception):
                 self._round()
             # While commits come without end, computing takes half of the time, and what comes meanwhile is one group:
             # the longer a round takes, the more commits the next one has.
@@ -340,7 +341,7 @@ class Queries:
             everything = self._all(state)
             for view in everything:
                 if isinstance(view, MaterializedView) and self._is_due(view, self.log_of(view), state, now):
-                    with contextlib.suppress(Error):
+                    with contextlib.suppress(Exception):
                         self.materialized.refresh(view)
                     self._set_clocks([view], now)
             state = self.materialized.picture(state)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from midstream.errors import Cancelled, Error, UniqueViolation
+from midstream.errors import Cancelled, Error, InternalError, UniqueViolation
 from midstream.maintenance.engine import Answer, Cancellation, FileColumn, Files, Piece, WriteParquet
 from midstream.relations.catalog import CatalogState
 from midstream.relations.query import ContinuousQuery
@@ -30,6 +30,8 @@ from midstream.runtime.store import Store
 if TYPE_CHECKING:
     from midstream.runtime.continuous.queries import Queries
 
+TOGETHER = 8
+"""So many queries hand on their changes in one commit."""
 STEPS = 64
 """So many commits of one query are computed in one job."""
 
@@ -56,6 +58,23 @@ class _Step:
     """Whether the changes of several commits are computed together, each with its SCN."""
 
 
+@dataclass(frozen=True)
+class Handing:
+    """What a query is about to hand out: files of changes, its log with them, and files that the log then lacks."""
+
+    query: ContinuousQuery
+    files: Sequence[KeptFile]
+    log: QueryLog
+    gone: Sequence[KeptFile]
+
+
+def as_error(fault: Exception) -> Error:
+    """What is not an error of ours is a fault of ours."""
+    if isinstance(fault, Error):
+        return fault
+    return InternalError(f"an unexpected fault: {type(fault).__name__}", detail=str(fault), hint="Please report it.")
+
+
 def _changed(found: Change | Unchanged | None) -> Change | None:
     return found if isinstance(found, Change) else None
 
@@ -78,14 +97,14 @@ class Stepper:
                     self._collect(query)
                 else:
                     self._compare(query, cancellation)
-            except Error as error:
-                failures[query.id] = self.queries.failed(query, error)
+            except Exception as fault:
+                failures[query.id] = self.queries.failed(query, as_error(fault))
         queries = [query for query in queries if query not in others]
         for query in queries:
             try:
                 steps += self._steps_of(query, state)
-            except Error as error:
-                failures[query.id] = self.queries.failed(query, error)
+            except Exception as fault:
+                failures[query.id] = self.queries.failed(query, as_error(fault))
         try:
             answers = self._run_steps(steps, cancellation)
         except Error as error:
@@ -94,13 +113,15 @@ class Stepper:
             return failures | {
                 query.id: self.queries.failed(query, error) for query in queries if query.id not in failures
             }
+        ready = list[Handing]()
         for query in queries:
             own = [(step, answer) for step, answer in zip(steps, answers, strict=True) if step.query is query]
             if own and query.id not in failures:
                 try:
-                    self._record(query, own)
-                except Error as error:
-                    failures[query.id] = self.queries.failed(query, error)
+                    ready += self._made(query, own)
+                except Exception as fault:
+                    failures[query.id] = self.queries.failed(query, as_error(fault))
+        failures |= self._hand_on_together(ready)
         self._note_costs(queries, steps, time.monotonic() - began)
         return failures
 
@@ -114,7 +135,7 @@ class Stepper:
             return
         moved = replace(log.with_files(found.changes, found.scn), answer=found.answer)
         before = log.answer
-        self.hand_on(query, found.changes, moved)
+        self._hand_on([self._handing(query, found.changes, moved)])
         for file in before:
             file.doom()
 
@@ -125,7 +146,7 @@ class Stepper:
         files = sorted((file for file in reader.files if file.upto > log.position), key=lambda file: file.upto)
         position = max([log.position, entry.absorbed, *(file.upto for file in files)])
         if files:
-            self.hand_on(query, files, log.with_files(files, position))
+            self._hand_on([self._handing(query, files, log.with_files(files, position))])
         else:
             log.position = position
             self.queries.tell()
@@ -179,8 +200,8 @@ class Stepper:
         output = WriteParquet(self.queries.folder(query.id), columns, compressed=False)
         return change.sources.piece(text, output, checks)
 
-    def _record(self, query: ContinuousQuery, steps: Sequence[tuple[_Step, Answer | None]]) -> None:
-        """What was computed goes to those who take it, and is written down together with that."""
+    def _made(self, query: ContinuousQuery, steps: Sequence[tuple[_Step, Answer | None]]) -> list[Handing]:
+        """What the steps of a query have given, ready to be handed on; none if nothing has changed."""
         files: list[KeptFile] = []
         for step, answer in steps:
             if answer is not None:
@@ -192,19 +213,38 @@ class Stepper:
         before = self.queries.log_of(query)
         log = before.with_files(files, position)
         if files:
-            self.hand_on(query, files, log)
-        else:
-            before.become(log)
-            self.queries.tell()
+            return [self._handing(query, files, log)]
+        before.become(log)
+        self.queries.tell()
+        return []
 
-    def hand_on(self, query: ContinuousQuery, files: Sequence[KeptFile], log: QueryLog) -> None:
+    def _handing(self, query: ContinuousQuery, files: Sequence[KeptFile], log: QueryLog) -> Handing:
         delivering.check_room(self.store, query, log)
         log, gone = tidied(self.store, query, log, self.queries.folder(query.id))
-        delivering.deliver(self.store, query, files, log.written())
-        for file in gone:
-            file.doom()
-        self.queries.spent.setdefault(query.id, Spent()).changes += sum(file.rows for file in files)
-        self.queries.log_of(query).become(log)
+        return Handing(query, files, log, gone)
+
+    def _hand_on_together(self, ready: Sequence[Handing]) -> dict[int, Error]:
+        """Several queries in one commit, but so few that no client waits long for it; where that fails, one by one."""
+        failures: dict[int, Error] = {}
+        for first in range(0, len(ready), TOGETHER):
+            group = ready[first : first + TOGETHER]
+            try:
+                self._hand_on(group)
+            except Exception:
+                for one in group:
+                    try:
+                        self._hand_on([one])
+                    except Exception as fault:
+                        failures[one.query.id] = self.queries.failed(one.query, as_error(fault))
+        return failures
+
+    def _hand_on(self, group: Sequence[Handing]) -> None:
+        delivering.deliver(self.store, [(one.query, one.files, one.log.written()) for one in group])
+        for one in group:
+            for file in one.gone:
+                file.doom()
+            self.queries.spent.setdefault(one.query.id, Spent()).changes += sum(file.rows for file in one.files)
+            self.queries.log_of(one.query).become(one.log)
         self.queries.tell()
         self.queries.triggers.wake()
 
