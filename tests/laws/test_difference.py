@@ -26,7 +26,7 @@ def commits(seed: int, count: int) -> list[Image]:
 def check_change(query: str, before: Image, after: Image, seed: object) -> None:
     judge = Judge()
     want = judge.true_change(query, before, after)
-    for how in ({}, {"uses_keys": False}, {"uses_units": False}, {"in_full": True}):
+    for how in ({}, {"uses_keys": False}, {"uses_units": "both"}, {"in_full": True}):
         found = judge.change(query, [before, after], **how)
         assert found is not None
         rows, plan = found

@@ -8,6 +8,6 @@ of query; whatever has no rule is computed before and after, and compared.
 
 from midstream.plan.difference.images import Changed, Kind
 from midstream.plan.difference.query import Difference, bind_difference
-from midstream.plan.difference.steps import Step
+from midstream.plan.difference.steps import Step, Unit, Units
 
-__all__ = ["Changed", "Difference", "Kind", "Step", "bind_difference"]
+__all__ = ["Changed", "Difference", "Kind", "Step", "Unit", "Units", "bind_difference"]

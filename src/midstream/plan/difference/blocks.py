@@ -26,7 +26,7 @@ from midstream.plan.difference.dependents import Dependent, dependents_of
 from midstream.plan.difference.images import Image, commit_of, weight_of
 from midstream.plan.difference.keys import add_where
 from midstream.plan.difference.outer_joins import parts_of
-from midstream.plan.difference.steps import NotSeparable, Step
+from midstream.plan.difference.steps import NotSeparable, Step, Unit
 from midstream.plan.typing.nodes import typed
 from midstream.types import BOOLEAN
 
@@ -170,11 +170,23 @@ class _Term:
         self.terms.note(
             Step("term", f"{self.text()}, with dlt({parent.name}) for rows that meet it", "units of a foreign key")
         )
-        near, far = self._changed(), self._changed()
-        assert near is not None and far is not None
+        near = self._changed()
+        assert near is not None
         self._meet(near, parent, fk, pk, in_change=True)
+        if self.terms.uses_units == "near":
+            self._note_unit(parent, fk, pk)
+            return [near]
+        far = self._changed()
+        assert far is not None
         self._meet(far, parent, fk, pk, in_change=False)
         return [near, far]
+
+    def _note_unit(self, parent: _Component, fk: tuple[str, ...], pk: tuple[str, ...]) -> None:
+        assert isinstance(self.component.item, exp.Table) and isinstance(parent.item, exp.Table)
+        images = self.terms.images
+        child, referred = images.table_of(self.component.item), images.table_of(parent.item)
+        assert child is not None and referred is not None
+        self.terms.units.append(Unit(child, fk, referred, pk))
 
     def _changed(self) -> exp.Select | None:
         """The block over what changed of one item."""

@@ -149,7 +149,7 @@ def unit_of(
     """The parent whose new rows the rows of a child probably came with, and the columns that meet."""
     own = components[place]
     change = terms.images.change_of(own.item) if own.item is not None else None
-    if change is None or change.kind != "insert" or not (terms.uses_keys and terms.uses_units):
+    if change is None or change.kind != "insert" or not terms.uses_keys or terms.uses_units == "none":
         return None
     for reference in references_in(terms, query):
         for component in components[:place]:

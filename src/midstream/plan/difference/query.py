@@ -13,7 +13,7 @@ from midstream.plan.context import COMMIT, WEIGHT, BindContext, Binding
 from midstream.plan.cut.build import GREATER, LESS, call, count_of_rows, derived, number, plain_column, select
 from midstream.plan.cut.streams import with_fresh_aliases
 from midstream.plan.difference.images import Changed, Images
-from midstream.plan.difference.steps import NotSeparable, Step
+from midstream.plan.difference.steps import NotSeparable, Step, Unit, Units
 from midstream.plan.difference.terms import Terms, outputs_of, united
 from midstream.plan.scopes import Scope
 from midstream.plan.statements import new_binding
@@ -37,6 +37,8 @@ class Difference:
     steps: tuple[Step, ...]
     by_commit: bool = False
     """Whether the SCN of the commit stands before that last column."""
+    units: tuple[Unit, ...] = ()
+    """It holds only if all rows that came to these children refer to rows that came to their parents."""
 
 
 def bind_difference(
@@ -46,13 +48,13 @@ def bind_difference(
     changed: Mapping[int, Changed],
     *,
     uses_keys: bool = True,
-    uses_units: bool = True,
+    uses_units: Units = "none",
     in_full: bool = False,
     by_commit: bool = False,
 ) -> Difference | None:
-    """`changed`: the tables that changed, by their ids; `uses_keys`: foreign keys held before and after; `uses_units`:
-    rows that came with the row that they refer to are joined with what came alone; `in_full`: the query is computed
-    before and after, and compared; `by_commit`: each row says which commit it is a change of. None: it cannot."""
+    """`changed`: the tables that changed, by their ids; `uses_keys`: foreign keys held before and after; `in_full`: the
+    query is computed before and after, and compared; `by_commit`: each row says which commit it is a change of.
+    None: it cannot."""
     binding = new_binding(schema, context)
     bound = queries.bind_query_tree(binding, query.tree(), Scope())
     tree = infer(binding, name_outputs(bound, kernel_names(len(bound.names))).tree)
@@ -67,7 +69,8 @@ def bind_difference(
         return Difference(None, tuple(terms.steps), by_commit)
     marks = [Output(COMMIT, BIGINT)] if by_commit else []
     net = _net(binding, united(found), by_commit)
-    return Difference(seal(binding, net, [*outputs, *marks, Output(WEIGHT, BIGINT)]), tuple(terms.steps), by_commit)
+    sealed = seal(binding, net, [*outputs, *marks, Output(WEIGHT, BIGINT)])
+    return Difference(sealed, tuple(terms.steps), by_commit, tuple(terms.units))
 
 
 def write_out_ctes(binding: Binding, tree: Node) -> None:

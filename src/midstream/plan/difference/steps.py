@@ -5,9 +5,26 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from midstream.relations.table import Table
+
 
 class NotSeparable(Exception):
     """The changes of several commits cannot be told apart after they have been computed together."""
+
+
+Units = Literal["none", "both", "near"]
+"""Whether rows that came with the row that they refer to are joined with what came alone: not, with a branch for those
+that refer to an older row, or without one, since it is known that there are none."""
+
+
+@dataclass(frozen=True)
+class Unit:
+    """Rows that came to a child, which refer to rows that came to a parent, by some columns of each."""
+
+    child: Table
+    columns: tuple[str, ...]
+    parent: Table
+    referred: tuple[str, ...]
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from midstream.plan.cut.streams import is_grouping
 from midstream.plan.difference import algebraic, blocks
 from midstream.plan.difference.images import Images
 from midstream.plan.difference.keys import restrict
-from midstream.plan.difference.steps import NotSeparable, Step
+from midstream.plan.difference.steps import NotSeparable, Step, Unit, Units
 from midstream.plan.nodes import bare, child, is_query, named
 from midstream.plan.typing.nodes import type_of, typed
 from midstream.types import Type
@@ -39,11 +39,12 @@ class Terms:
     images: Images
     uses_keys: bool = True
     """Whether foreign keys may prove that a term is empty."""
-    uses_units: bool = True
-    """Whether rows that came with the row that they refer to are joined with what came alone."""
+    uses_units: Units = "none"
     by_commit: bool = False
     """Whether each row says which commit it is a change of: only rows that came and went tell that."""
     steps: list[Step] = field(default_factory=list)
+    units: list[Unit] = field(default_factory=list)
+    """What must hold where rows are joined with what came alone."""
 
     def note(self, step: Step) -> None:
         if self.by_commit and step.kind in ("keyed", "recompute"):

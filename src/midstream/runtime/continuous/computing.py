@@ -11,16 +11,17 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 
 from midstream.errors import Error
-from midstream.kernels import Kernel
+from midstream.kernels import Kernel, quote_name
 from midstream.maintenance.engine import Piece
-from midstream.plan import BindContext, BoundQuery, bind_query
-from midstream.plan.difference import Changed, Difference, Kind, bind_difference
+from midstream.plan import BindContext, BoundQuery, Scan, bind_query
+from midstream.plan.difference import Changed, Difference, Kind, Unit, Units, bind_difference
 from midstream.relations.catalog import CatalogState, ChangeFile
 from midstream.relations.query import ContinuousQuery, MaterializedView
 from midstream.relations.table import Table
 from midstream.relations.view import ContinuousView, View
 from midstream.runtime.query import prepare
-from midstream.runtime.reading import Between, Sources
+from midstream.runtime.reading import Between, Sources, add_scan
+from midstream.runtime.rows import FEW_ROWS
 from midstream.runtime.settings import DEFAULTS
 from midstream.runtime.store import Store
 from midstream.runtime.stored_schema import StateSchema
@@ -119,11 +120,15 @@ class Plans:
         return found
 
     def difference(
-        self, state: CatalogState, changed: Mapping[int, Changed], uses_keys: bool, by_commit: bool = False
+        self,
+        state: CatalogState,
+        changed: Mapping[int, Changed],
+        uses_keys: bool,
+        by_commit: bool = False,
+        units: Units = "none",
     ) -> Difference | None:
         """None: commits cannot be told apart in it."""
         self.bound(state)
-        units = database_setting(self.store, "foreign_key_units")
         key = (tuple(sorted((id, change.kind) for id, change in changed.items())), uses_keys, units, by_commit)
         if key not in self._known:
             self._known[key] = bind_difference(
@@ -132,7 +137,7 @@ class Plans:
                 context_at(state),
                 changed,
                 uses_keys=uses_keys,
-                uses_units=units != "off",
+                uses_units=units,
                 in_full=self.query.refresh == "full",
                 by_commit=by_commit,
             )
@@ -153,7 +158,7 @@ class Plans:
                 sqlstate="55000",
             )
         uses_keys = all(before.relations.get(table.name) == table for table in tables)
-        difference = self.difference(after, changed, uses_keys, by_commit)
+        difference = self._best(between, changed, uses_keys, by_commit)
         if difference is None:
             return None
         if difference.query is None:
@@ -163,6 +168,42 @@ class Plans:
             between = replace(between, by_log=True)
         choice, sources = prepare(self.store, between, difference.query, settings)
         return Change(choice.kernel, sources, difference.query.sql(choice.kernel), difference)
+
+    def _best(
+        self, between: Between, changed: Mapping[int, Changed], uses_keys: bool, by_commit: bool
+    ) -> Difference | None:
+        """Rows that came together with the rows that they refer to need not meet the whole table of these."""
+        wanted = database_setting(self.store, "foreign_key_units")
+        if wanted != "off" and uses_keys:
+            near = self.difference(between.state, changed, uses_keys, by_commit, "near")
+            if near is not None and near.units and (wanted == "on" or self._are_worth_it(near.units, changed)):
+                if all(self._holds(unit, between) for unit in near.units):
+                    return near
+                if wanted == "on":
+                    return self.difference(between.state, changed, uses_keys, by_commit, "both")
+        return self.difference(between.state, changed, uses_keys, by_commit)
+
+    def _are_worth_it(self, units: Sequence[Unit], changed: Mapping[int, Changed]) -> bool:
+        return any(changed[unit.parent.id].rows >= LARGE for unit in units)
+
+    def _holds(self, unit: Unit, between: Between) -> bool:
+        """Whether all rows that came refer to rows that came; asked only while these are few."""
+        files = [f for table in (unit.child, unit.parent) for f in self.store.catalog.changes(table.id, *between.range)]
+        if sum(file.rows for file in files) > FEW_ROWS:
+            return False
+        sources = Sources("duckdb")
+        add_scan(self.store, between, Scan("child", unit.child, "delta", None, unit.columns), sources)
+        add_scan(self.store, between, Scan("parent", unit.parent, "delta", None, unit.referred), sources)
+        pairs = list(zip(unit.columns, unit.referred, strict=True))
+        same = " AND ".join(f"parent.{quote_name(b, 'duckdb')} = child.{quote_name(a, 'duckdb')}" for a, b in pairs)
+        known = " AND ".join(f"child.{quote_name(a, 'duckdb')} IS NOT NULL" for a, _ in pairs)
+        text = f"SELECT 1 FROM child WHERE {known} AND NOT EXISTS (SELECT 1 FROM parent WHERE {same}) LIMIT 1"
+        found = self.store.engine.look_up(sources.piece(text)).table
+        return found is None or not found.num_rows
+
+
+LARGE = 100_000
+"""A parent of so many rows is worth a look at whether its children came with its new rows alone."""
 
 
 def database_setting(store: Store, name: str) -> str:
