@@ -98,3 +98,21 @@ def test_changes_of_every_shape_in_many_shops(seed: int) -> None:
     for query in SHAPES:
         for before, after in zip(images, images[1:], strict=False):
             check_change(query, before, after, seed)
+
+
+def test_rows_that_came_with_the_rows_they_refer_to_meet_these_alone() -> None:
+    """Q17 of the paper: the parent's table is not read at all."""
+    before: Image = {"users": {1: (1, "a", 10), 2: (2, "b", 20)}, "orders": {3: (7, 1, 0)}, "lines": {}, "other": {}}
+    after: Image = {name: dict(rows) for name, rows in before.items()}
+    after["orders"] |= {4: (8, 1, 0), 5: (9, 2, 0)}
+    after["lines"] |= {6: (8, 1, 1), 7: (8, 2, 2), 8: (9, 3, 3), 9: (None, 4, 4)}
+    query = "SELECT l.item, o.oid, u.name FROM lines l, orders o, users u WHERE l.oid = o.oid AND u.id = o.uid"
+    judge = Judge()
+    found = judge.change(query, [before, after], uses_units="near")
+    assert found is not None
+    rows, plan = found
+    assert {row[:-1]: row[-1] for row in rows} == judge.true_change(query, before, after)
+    assert [(unit.child.name, unit.parent.name) for unit in plan.units] == [("lines", "orders")]
+    assert plan.query is not None
+    read = {(scan.source, getattr(scan.relation, "name", "")) for scan in plan.query.scans}
+    assert read == {("delta", "lines"), ("delta", "orders"), ("table", "users")}
