@@ -24,6 +24,7 @@ from midstream.errors import (
     EngineError,
     Error,
     InvalidParameter,
+    TransactionConflict,
     UndefinedName,
     WrongObject,
 )
@@ -377,7 +378,7 @@ class Queries:
 
     def failed(self, query: ContinuousQuery, error: Error) -> Error:
         """It stops where it is: nothing is lost, and ALTER … ACTIVATE goes on from there."""
-        if isinstance(error, Cancelled) or self._stop.is_set() or self._store.is_closed:
+        if isinstance(error, Cancelled | TransactionConflict) or self._stop.is_set() or self._store.is_closed:
             return error
         if isinstance(error, EngineError) and "gone" in error.message:
             return error
