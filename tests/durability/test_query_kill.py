@@ -23,11 +23,11 @@ from asking import scn_now
 
 WAYS = (
     by_our_hand,
-    at_a_call(1.0, 4.5, "midstream/runtime/"),
-    at_a_call(1.0, 4.0, "midstream/storage/", "midstream/runtime/"),
-    at_a_call(4.3, 6.3),
+    at_a_call(2.0, 4.5, "midstream/runtime/continuous/"),
+    at_a_call(3.0, 5.0, "midstream/runtime/"),
+    at_a_call(5.0, 6.5),
 )
-"""To die by our hand, at a call in what computes and commits, or at any call."""
+"""To die by our hand, at a call in what computes and delivers, in all that stands around it, or at any call."""
 
 
 @dataclass
@@ -48,7 +48,7 @@ class Told(Ledger):
 
 
 def test_changes_are_handed_out_once_when_the_process_is_killed(database: Any, tmp_path: Path) -> None:
-    kill(tmp_path / "killed.db", rounds=2, seed=5, longest=6.0)
+    kill(tmp_path / "killed.db", rounds=2, seed=5, longest=8.0)
 
 
 @pytest.mark.long
