@@ -71,6 +71,8 @@ class Queries:
         self.answers = Answers(store, self)
         self.first_answers: dict[int, list[KeptFile]] = {}
         """Of queries over continuous views that are being created."""
+        self._starts: dict[int, int] = {}
+        """The SCN after which the reader of a query over a stream reads."""
         self.stepper = Stepper(store, self)
         self.spent: dict[int, Spent] = {}
         self.jobs = 0
@@ -85,7 +87,8 @@ class Queries:
         stream = picture.relations[str(query.stream)]
         assert isinstance(stream, Stream)
         rows = rows_of_stream(query.query, StateSchema(self._store.catalog, picture), context_at(picture))
-        self._store.streams.register(stream, query.name, STREAMED, first_state(query, rows))
+        entry = self._store.streams.register(stream, query.name, STREAMED, first_state(query, rows))
+        self._starts[query.id] = entry.absorbed
 
     def detach(self, id: int) -> None:
         for entry, reader in self._store.streams.readers_of(STREAMED):
@@ -180,7 +183,7 @@ class Queries:
                 if self._store.catalog.kept(log_name(relation.id)) is not None:
                     continue
                 has_answer = isinstance(relation, MaterializedView) or bool(self.plans_of(relation).stored(base))
-                log = QueryLog(base.scn if has_answer else scn)
+                log = QueryLog(self._starts.get(relation.id, base.scn if has_answer else scn))
                 log.start = log.position
                 log.answer = self.first_answers.pop(relation.id, [])
                 if relation.when == "periodic":
@@ -366,6 +369,9 @@ class Queries:
             return False
         if self._has_news(query, log, state.scn):
             return True
+        if isinstance(query, ContinuousQuery) and query.stream is not None:
+            # Rows that the reader of the stream has yet to absorb may be of any SCN up to now.
+            return False
         log.position = state.scn
         self.tell()
         return False
