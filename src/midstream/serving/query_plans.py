@@ -101,6 +101,12 @@ def _terms(session: Session, query: Kept, state: CatalogState) -> Iterator[str]:
     for title, kind in _CASES:
         found = plans.difference(state, {table.id: Changed(kind) for table in tables}, True)
         cases.append((title, [_line(step) for step in found.steps] if found is not None else []))
+        near = plans.difference(state, {table.id: Changed(kind) for table in tables}, True, units="near")
+        cases[-1][1].extend(
+            f"  dlt({unit.parent.name}) is enough of {unit.parent.name} where all rows that came to {unit.child.name} "
+            "refer to rows that came with them"
+            for unit in (near.units if near is not None else ())
+        )
     if all(lines == cases[0][1] for _, lines in cases):
         cases = [("Whatever happened to its tables", cases[0][1])]
     for title, lines in cases:

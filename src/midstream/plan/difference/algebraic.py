@@ -123,7 +123,7 @@ class _Groups:
         changes = self.owner.of_query(rows)
         if not changes:
             return []
-        text = ", ".join(text_of(node) for node in self.keys)
+        text = ", ".join(node.name if isinstance(node, exp.Column) else "…" for node in self.keys)
         self.owner.note(Step("groups", self.owner.named(self.query), f"GROUP BY {_short(text)}"))
         change = united(changes)
         self.owner.images.settle(change)

@@ -442,7 +442,7 @@ def suspended(name: str, log: QueryLog) -> Error:
     return Error(
         f'"{name}" is {log.status}',
         detail=log.error,
-        hint=f"ALTER CONTINUOUS QUERY {name} ACTIVATE goes on.",
+        hint=f"ALTER CONTINUOUS QUERY {name} ACTIVATE goes on from there, once the cause is mended.",
         sqlstate="55000",
     )
 
