@@ -34,6 +34,7 @@ from random_changes import (
 )
 
 import midstream
+from asking import scn_now
 
 Row = tuple[Any, ...]
 Rows = Counter[Row]
@@ -163,7 +164,7 @@ class Kept:
     refreshed: Rows = field(default_factory=Counter)
     """The answer at the last REFRESH; for 'on demand'."""
     read_at: set[int] = field(default_factory=set)
-    """The commits after which it was read."""
+    """SCNs at which it was read; queries commit to their destinations meanwhile, so they are not only ours."""
 
     def answer_at(self, scn: int) -> Rows:
         return next((rows for at, rows in reversed(self.answers.items()) if at <= scn), self.first)
@@ -446,7 +447,7 @@ class QueryWorld:
 
     def check_view(self, view: Kept) -> None:
         got = multiset(self._run(self.db.sql, f"SELECT * FROM {view.name}").fetchall())
-        view.read_at.add(self.last_scn)
+        view.read_at.add(scn_now(self.db))
         wanted = view.refreshed if view.refresh == "on demand" else view.answer_at(self.last_scn)
         if got != wanted:
             raise Difference(f"{self.told(view)}\n{told_apart(got, wanted)}")
@@ -463,7 +464,7 @@ class QueryWorld:
         if view.refresh != "on commit":
             return
         self.check_view(view)
-        text = f"SELECT * FROM {view.name} CHANGES FROM SCN {view.made_at + 1} TO SCN {self.last_scn}"
+        text = f"SELECT * FROM {view.name} CHANGES FROM SCN {view.made_at + 1} TO SCN {max(view.read_at)}"
         told = [
             (row.pop("_commit_version"), row.pop("_change_type"), multiset_row(list(row.values())))
             for row in self._run(self.db.sql, text).arrow().to_pylist()
