@@ -324,6 +324,15 @@ def test_replacing_is_refused_if_a_reader_would_break(shop: Any) -> None:
     assert rows(shop, "SELECT * FROM most") == [(12,)]
 
 
+def test_readers_of_a_replaced_view_read_the_new_one(shop: Any) -> None:
+    shop.sql(f"CREATE MATERIALIZED VIEW totals AS {TOTALS}")
+    shop.sql("CREATE MATERIALIZED VIEW most AS SELECT max(price) AS price FROM totals")
+    shop.sql("CREATE OR REPLACE MATERIALIZED VIEW totals AS SELECT oid, CAST(price AS bigint) AS price FROM orders")
+    assert rows(shop, "SELECT * FROM most") == [(7,)]
+    shop.sql("INSERT INTO orders VALUES (13, 2, 9)")
+    assert rows(shop, "SELECT * FROM most") == [(9,)]
+
+
 def test_what_others_read_is_not_dropped_without_cascade(shop: Any) -> None:
     shop.sql(f"CREATE MATERIALIZED VIEW totals AS {TOTALS}")
     shop.sql("CREATE MATERIALIZED VIEW most AS SELECT max(price) AS price FROM totals")
