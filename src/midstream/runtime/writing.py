@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from midstream.errors import ConstraintViolation, Error
 from midstream.ingest.conform import conform
@@ -140,7 +141,12 @@ class Writer:
 
     def take_actions(self, table: Table, rows: RowSet, refused: str) -> bool:
         """Rows that say what is done with them; False: one of them says that it cannot be done, and nothing is."""
-        if self._part(rows, stored_columns(table), refused):
+        if rows.is_small:
+            found = rows.read()
+            if refused in found.column(ACTION).to_pylist():
+                return False
+            rows = RowSet.of(rows.columns, found)
+        elif self._part(rows, stored_columns(table), refused):
             return False
         self._take_actions(table, rows)
         return True
@@ -183,6 +189,9 @@ class Writer:
             )
 
     def _part(self, rows: RowSet, columns: tuple[tuple[str, Type], ...], action: str) -> RowSet:
+        if rows.table is not None and not rows.files:
+            chosen = rows.table.filter(pc.equal(rows.table.column(ACTION), action))
+            return RowSet.of(columns, chosen.select([name for name, _ in columns]).cast(physical_schema(columns)))
         inputs = rows.inputs("rows")
         if not inputs:
             return RowSet(columns)

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from midstream.plan.difference.terms import Terms
 
 Node = exp.Expression
+_Read = Callable[[], exp.Select]
 _INTEGERS = ("smallint", "int", "bigint")
 
 
@@ -125,19 +126,13 @@ class _Groups:
             return []
         text = ", ".join(node.name if isinstance(node, exp.Column) else "…" for node in self.keys)
         self.owner.note(Step("groups", self.owner.named(self.query), f"GROUP BY {_short(text)}"))
-        change = united(changes)
-        self.owner.images.settle(change)
-        before = self._sums(self._rows_before(rows, change))
-        everything = united(
-            [before, self._sums(self._signed(change, 1)), self._taken(self._sums(self._signed(change, -1)))]
-        )
+        change = self.owner.share("change", united(changes))
+        before = self.owner.share("before", self._sums(self._rows_before(rows, change())))
+        came, went = self._sums(self._signed(change(), 1)), self._sums(self._signed(change(), -1))
+        everything = united([before(), came, self._taken(went)])
         if self.owner.by_commit:
-            return self._by_commit(everything, change)
-        fresh = self.owner.images.fresh
-        return [self._answer(fresh(everything), 1), self._answer(fresh(before), -1)]
-
-    def _fresh(self, tree: Node) -> Node:
-        return self.owner.images.fresh(tree)
+            return self._by_commit(self.owner.share("sums", everything), change)
+        return [self._answer(everything, 1), self._answer(before(), -1)]
 
     def _alias(self, name: str) -> str:
         return self.owner.images.binding.fresh_alias(name)
@@ -151,12 +146,11 @@ class _Groups:
     def _rows_before(self, rows: exp.Select, change: Node) -> Node:
         """The rows of groups that a change touches, as they were."""
         alias = self._alias("k")
-        touched = select(self._key_columns(alias), derived(self._fresh(change), alias))
+        touched = select(self._key_columns(alias), derived(change, alias))
         touched.set("distinct", exp.Distinct())
-        self.owner.images.settle(touched)
         there = rows.copy()
         self.owner.restrict(there, touched, self.keys, nulls=True)
-        found = self._fresh(there)
+        found = self.owner.images.fresh(there)
         self.owner.images.put_before(found)
         if not self.owner.by_commit:
             return found
@@ -172,7 +166,7 @@ class _Groups:
             columns.append((COMMIT, plain_column(alias, COMMIT, BIGINT)))
         signature = GREATER if sign > 0 else LESS
         where = call(signature, plain_column(alias, WEIGHT, BIGINT), number(0))
-        return select(columns, derived(self._fresh(change), alias), where=where)
+        return select(columns, derived(change, alias), where=where)
 
     def _columns(self) -> list[_Sum]:
         return [PRESENCE, *(column for kept in self.kept.values() for column in kept.columns)]
@@ -223,14 +217,14 @@ class _Groups:
         found.set("having", exp.Having(this=both(conditions)))
         return found
 
-    def _by_commit(self, everything: Node, change: Node) -> list[exp.Select]:
+    def _by_commit(self, everything: _Read, change: _Read) -> list[exp.Select]:
         """For each group and each commit that touches it: what there was up to it, and what there was before it."""
         found = []
         for signature, weight in ((AT_MOST, 1), (LESS, -1)):
             touched, sums = self._alias("t"), self._alias("g")
             inner = self._alias("d")
             columns = [*self._key_columns(inner), (COMMIT, plain_column(inner, COMMIT, BIGINT))]
-            commits = select(columns, derived(self._fresh(change), inner))
+            commits = select(columns, derived(change(), inner))
             commits.set("distinct", exp.Distinct())
             keys = [*self._key_columns(touched), (COMMIT, plain_column(touched, COMMIT, BIGINT))]
             same = [
@@ -238,7 +232,7 @@ class _Groups:
                 for name, kind in self._types()[: len(self.keys)]
             ]
             earlier = call(signature, plain_column(sums, COMMIT, BIGINT), plain_column(touched, COMMIT, BIGINT))
-            join = exp.Join(this=derived(self._fresh(everything), sums), on=both([*same, earlier]))
+            join = exp.Join(this=derived(everything(), sums), on=both([*same, earlier]))
             answer = self._finished(sums, derived(commits, touched), keys, [join])
             marks = [output(keys[-1][1], COMMIT), output(number(weight), WEIGHT)]
             answer.set("expressions", [*answer.expressions, *marks])

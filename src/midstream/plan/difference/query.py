@@ -69,6 +69,8 @@ def bind_difference(
         return Difference(None, tuple(terms.steps), by_commit)
     marks = [Output(COMMIT, BIGINT)] if by_commit else []
     net = _net(binding, united(found), by_commit)
+    if terms.shared:
+        net.set("with_", exp.With(expressions=terms.shared))
     sealed = seal(binding, net, [*outputs, *marks, Output(WEIGHT, BIGINT)])
     return Difference(sealed, tuple(terms.steps), by_commit, tuple(terms.units))
 

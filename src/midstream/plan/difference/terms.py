@@ -13,7 +13,7 @@ Rules, the cheapest first; each has the form  dlt(Q) = sum of terms:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from sqlglot import exp
@@ -25,7 +25,7 @@ from midstream.plan.difference import algebraic, blocks
 from midstream.plan.difference.images import Images
 from midstream.plan.difference.keys import restrict
 from midstream.plan.difference.steps import NotSeparable, Step, Unit, Units
-from midstream.plan.nodes import bare, child, is_query, named
+from midstream.plan.nodes import bare, child, is_query, named, quoted
 from midstream.plan.typing.nodes import type_of, typed
 from midstream.types import Type
 
@@ -43,6 +43,8 @@ class Terms:
     by_commit: bool = False
     """Whether each row says which commit it is a change of: only rows that came and went tell that."""
     steps: list[Step] = field(default_factory=list)
+    shared: list[exp.CTE] = field(default_factory=list)
+    """What several terms read, computed once: WITH queries of the whole."""
     units: list[Unit] = field(default_factory=list)
     """What must hold where rows are joined with what came alone."""
 
@@ -51,6 +53,19 @@ class Terms:
             raise NotSeparable
         if step not in self.steps:
             self.steps.append(step)
+
+    def share(self, name: str, query: Node) -> Callable[[], exp.Select]:
+        """Has a query computed once; what it returns makes queries that read it."""
+        alias = self.images.binding.fresh_alias(name)
+        columns = [(node.alias_or_name, type_of(node)) for node in first_select(query).expressions]
+        self.shared.append(exp.CTE(this=query, alias=exp.TableAlias(this=quoted(alias))))
+
+        def read() -> exp.Select:
+            source = self.images.binding.fresh_alias(name)
+            item = exp.Table(this=quoted(alias), alias=exp.TableAlias(this=quoted(source)))
+            return select([(column, plain_column(source, column, kind)) for column, kind in columns], item)
+
+        return read
 
     def named(self, query: Node) -> str:
         """The tables that a query reads, for EXPLAIN."""
@@ -208,10 +223,14 @@ def child_of(node: Node, key: str) -> Node:
     return found
 
 
+def first_select(query: Node) -> exp.Select:
+    while not isinstance(query, exp.Select):
+        query = child(query)
+    return query
+
+
 def outputs_of(query: Node) -> list[tuple[str, Type]]:
-    first = query
-    while not isinstance(first, exp.Select):
-        first = child(first)
+    first = first_select(query)
     hidden = (WEIGHT, COMMIT)
     return [(node.alias_or_name, type_of(node)) for node in first.expressions if node.alias_or_name not in hidden]
 
