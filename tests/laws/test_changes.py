@@ -77,6 +77,12 @@ def test_many_changes_are_the_difference_of_answers(seed: int, play: Play) -> No
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("seed", range(200, 206), ids=lambda seed: f"world_{seed}")
+def test_many_changes_are_the_same_on_the_spark_kernel(seed: int, play: Play) -> None:
+    play(seed, "spark", 4, 4)
+
+
+@pytest.mark.long
 @pytest.mark.parametrize("strictly", [True, False])
 @pytest.mark.parametrize("seed", range(300, 305), ids=lambda seed: f"world_{seed}")
 def test_many_window_functions_change_with_a_table_that_grows(seed: int, strictly: bool, play: Play) -> None:

@@ -162,7 +162,7 @@ class Engine(Protocol):
         label: str = "",
         cancellation: Cancellation | None = None,
     ) -> list[Answer]:
-        """One job; the answers in the order of the pieces. The Spark kernel takes one piece and spreads it itself."""
+        """One job; the answers in the order of the pieces. On the Spark kernel each piece is a job, which Spark spreads."""
         ...
 
     def look_up(self, piece: Piece) -> Answer:

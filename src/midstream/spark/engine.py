@@ -21,7 +21,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from midstream.errors import Closed, Error, InternalError
+from midstream.errors import Closed, Error
 from midstream.kernels import Kernel
 from midstream.maintenance.engine import Answer, Cancellation, Files, Piece, Progress
 from midstream.plan.render import DUCKDB_SETTINGS
@@ -88,9 +88,7 @@ class SparkEngine:
             return []
         if kernel == "duckdb":
             return self._run_duckdb(pieces, label, cancellation)
-        if len(pieces) != 1:
-            raise InternalError("the Spark kernel takes one piece")
-        return [self._run_spark(pieces[0], label, cancellation)]
+        return [self._run_spark(piece, label, cancellation) for piece in pieces]
 
     def look_up(self, piece: Piece) -> Answer:
         self._check_open()
