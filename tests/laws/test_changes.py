@@ -33,7 +33,7 @@ from random_changes import (
 import midstream
 from asking import in_threads
 
-WORLDS, QUERIES, ACTS = 2, 6, 4
+WORLDS, QUERIES, ACTS = 1, 8, 4
 ACCOUNTS = 10
 Play = Callable[..., None]
 
@@ -61,6 +61,7 @@ def test_changes_are_the_difference_of_answers(seed: int, play: Play) -> None:
     play(seed, "duckdb", QUERIES, ACTS)
 
 
+@pytest.mark.long
 def test_changes_are_the_same_on_the_spark_kernel(play: Play) -> None:
     play(3, "spark", 1, 1)
 

@@ -9,7 +9,7 @@ from decimal import Decimal
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from midstream.errors import DataError
@@ -220,6 +220,8 @@ def _comparable(value: object) -> object:
 
 
 @settings(deadline=None)
+@example("date", "0000-01-01")
+@example("timestamptz", "0001-01-01 00:00:00+14")
 @given(
     st.sampled_from(
         ["smallint", "int", "bigint", "numeric(6,2)", "double precision", "date", "timestamp", "timestamptz"]
