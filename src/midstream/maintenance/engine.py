@@ -162,7 +162,7 @@ class Engine(Protocol):
         label: str = "",
         cancellation: Cancellation | None = None,
     ) -> list[Answer]:
-        """One job; the answers in the order of the pieces. On the Spark kernel each piece is a job, which Spark spreads."""
+        """One job; the answers in the order of the pieces. On the Spark kernel each piece is a job of its own."""
         ...
 
     def look_up(self, piece: Piece) -> Answer:
