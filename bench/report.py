@@ -91,7 +91,7 @@ class Report:
         facts = {"machine": describe_machine(), "versions": versions() | self.more_versions(), "at": at}
         found = [asdict(finding) | {"ratio": finding.ratio, "holds": finding.holds} for finding in self.findings]
         document = {"name": self.name, **facts, "findings": found, **self.more_numbers()}
-        (folder / f"{self.name}.json").write_text(json.dumps(document, indent=2) + "\n")
+        (folder / f"{self.name}.json").write_text(json.dumps(_plain(document), indent=2) + "\n")
         (folder / f"{self.name}.md").write_text(self.as_markdown(facts))
         self.plot(folder / f"{self.name}.png")
 
@@ -174,3 +174,12 @@ def _java_version() -> str:
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
     return said.split('"')[1] if '"' in said else said.split("\n")[0]
+
+
+def _plain(value: object) -> object:
+    """The same with names that JSON can have: a pair becomes a text."""
+    if isinstance(value, dict):
+        return {" ".join(map(str, k)) if isinstance(k, tuple) else k: _plain(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return value
