@@ -45,26 +45,31 @@ TRIES = 3
 
 def deliver(store: Store, handed: Sequence[tuple[ContinuousQuery, Sequence[KeptFile], str]]) -> None:
     """Writes down what queries have handed out, with the rows for their destinations: all of it, or nothing."""
+
+    def work(transaction: Transaction) -> None:
+        for query, files, written in handed:
+            if query.destination is not None and not query.is_queue and files:
+                _insert(transaction, query, files)
+            transaction.kept[log_name(query.id)] = written
+
+    _committed(store, work)
+
+
+def _committed(store: Store, work: Callable[[Transaction], None]) -> None:
+    """Does something in a transaction of its own, again if another one was faster."""
+    from midstream.runtime.commit import commit
+
     for attempt in range(ATTEMPTS):
         transaction = Transaction(store)
         try:
-            for query, files, written in handed:
-                if query.destination is not None and not query.is_queue and files:
-                    _insert(transaction, query, files)
-                transaction.kept[log_name(query.id)] = written
-            _commit(transaction)
+            work(transaction)
+            commit(transaction, DEFAULTS)
             return
         except TransactionConflict:
             if attempt == ATTEMPTS - 1:
                 raise
         finally:
             transaction.end()
-
-
-def _commit(transaction: Transaction) -> None:
-    from midstream.runtime.commit import commit
-
-    commit(transaction, DEFAULTS)
 
 
 def _insert(transaction: Transaction, query: ContinuousQuery, files: Sequence[KeptFile]) -> None:
@@ -270,21 +275,14 @@ class Triggers:
             "error": f"{type(error).__name__}: {error}{where}",
             "failed_at": datetime.now(timezone.utc),
         }
-        for attempt in range(ATTEMPTS):
-            transaction = Transaction(self._store)
-            try:
-                table = transaction.state.relations.get(dead_letters(trigger.name))
-                if isinstance(table, Table):
-                    writer = Writer(transaction, context_at(transaction.state), DEFAULTS)
-                    values = [[row[column.name] for column in table.columns]]
-                    writer.insert_values(table, list(table.columns), values)
-                    _commit(transaction)
-                return
-            except TransactionConflict:
-                if attempt == ATTEMPTS - 1:
-                    raise
-            finally:
-                transaction.end()
+
+        def work(transaction: Transaction) -> None:
+            table = transaction.state.relations.get(dead_letters(trigger.name))
+            if isinstance(table, Table):
+                writer = Writer(transaction, context_at(transaction.state), DEFAULTS)
+                writer.insert_values(table, list(table.columns), [[row[column.name] for column in table.columns]])
+
+        _committed(self._store, work)
 
 
 def dead_letters(trigger: str) -> str:
