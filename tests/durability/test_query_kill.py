@@ -75,6 +75,7 @@ def kill(folder: Path, rounds: int, seed: int, longest: float) -> None:
 
 def make_database(folder: Path, told: Told) -> None:
     with midstream.connect(str(folder)) as db:
+        db.sql("SET preimage = 'kept'")
         db.sql("CREATE TABLE fed (step bigint, n int); CREATE TABLE twin (step bigint, n int)")
         db.sql("CREATE TABLE transfers (step bigint)")
         db.sql("CREATE TABLE accounts (id int PRIMARY KEY, balance bigint)")

@@ -193,6 +193,9 @@ class QueryWorld:
         schema = f"queries_{next(_schemas)}"
         self.judge.execute(f"CREATE SCHEMA {schema}; SET search_path = {schema}".encode())
         self.open()
+        if seed % 2 == 0:
+            # Sums of groups are kept, however few rows there are.
+            self.db.sql("SET preimage = 'kept'")
         self._make_tables()
 
     def open(self) -> None:

@@ -16,7 +16,7 @@ from typing import Protocol, cast
 
 import pyarrow as pa
 
-from midstream.errors import InternalError, TransactionConflict, UndefinedName
+from midstream.errors import TransactionConflict, UndefinedName
 from midstream.kernels import Kernel, quote_name
 from midstream.log.batches import SCN
 from midstream.maintenance.engine import FileColumn, Files, Input, Piece, Rows, WriteParquet
@@ -32,7 +32,7 @@ from midstream.runtime.lateness import late_reader
 from midstream.runtime.results import WINDOW, Moment, Result
 from midstream.runtime.rows import RowSet
 from midstream.runtime.settings import DEFAULTS
-from midstream.runtime.states import as_input
+from midstream.runtime.states import KeptFile, as_input
 from midstream.runtime.store import Store
 from midstream.storage.delta import DataFile
 from midstream.types import BIGINT, TEXT, Type
@@ -70,6 +70,8 @@ class Between:
     before: CatalogState
     by_log: bool = False
     """Whether what was before is what is there less what came and with what went, and not read as of that SCN."""
+    kept: Mapping[str, Sequence[KeptFile]] = field(default_factory=dict)
+    """What was kept of the query before, by the names under which it is read."""
 
     @property
     def range(self) -> tuple[int, int]:
@@ -157,7 +159,9 @@ def add_scan(store: Store, picture: Picture, scan: Scan, sources: Sources) -> No
         result = _result_of(store, picture, relation)
         _add_result(store, relation, result.every if scan.all_windows and result.every else result, scan, sources)
     elif isinstance(relation, Derived):
-        raise InternalError(f"{relation.name} is read by maintenance alone")
+        files = _between(picture).kept[relation.name]
+        sources.held.append(files)
+        sources.inputs[scan.name] = as_input(files, [(n, kind) for n, kind in relation.columns if n in scan.columns])
     elif isinstance(relation, Stream) and scan.source == "late":
         _add_late(store, picture.state, relation, scan, sources)
     elif isinstance(relation, Stream):

@@ -87,8 +87,8 @@ SETTINGS = {
         Setting(
             "preimage",
             "auto",
-            _one_of("auto", "as of", "anti-join"),
-            "how a change reads a table as it was: as of that SCN, or less what the log has",
+            _one_of("auto", "as of", "anti-join", "kept"),
+            "how a change reads what was: tables as of that SCN, or less what the log has; or sums that are kept",
             True,
         ),
         Setting(

@@ -12,6 +12,7 @@ from midstream.relations.catalog import CatalogState
 from midstream.relations.query import ContinuousQuery, MaterializedView
 from midstream.runtime.continuous import defining, stored_views
 from midstream.runtime.continuous.computing import Kept, Plans
+from midstream.runtime.continuous.log import Backing
 from midstream.runtime.continuous.stepping import Spent
 from midstream.runtime.transaction import Transaction
 from midstream.runtime.writing import Writer
@@ -29,6 +30,7 @@ _WORDS = {
     "term": "computed",
     "empty": "proved empty",
     "groups": "sums of groups that a change touches, with what came and without what went",
+    "frames": "rows that came, with those before them that are kept",
     "keyed": "computed for what a change touches",
     "recompute": "computed before and after, and compared",
 }
@@ -43,10 +45,12 @@ def explain_kept(session: Session, query: Kept, state: CatalogState) -> list[str
         lines.append(f"It was suspended: {log.error}")
     if log.last_full is not None:
         lines.append(f"The last time that all of it was computed anew: {log.last_full}.")
+    if log.backing is not None:
+        lines.append(_kept(log.backing, session.store.queries.plans_of(query), state))
     spent = session.store.queries.spent.get(query.id)
     if spent is not None and spent.jobs:
         lines.append(_cost(spent))
-    return [*lines, *_terms(session, query, state)]
+    return [*lines, *_terms(session, query, state, log.backing is not None)]
 
 
 def explain_new_kept(
@@ -85,7 +89,14 @@ def _cost(spent: Spent) -> str:
     )
 
 
-def _terms(session: Session, query: Kept, state: CatalogState) -> Iterator[str]:
+def _kept(backing: Backing, plans: Plans, state: CatalogState) -> str:
+    plan = plans.backing(state, {}, True)
+    what = "Rows that its frames may reach" if plan is not None and plan.what == "rows" else "Sums of its groups"
+    files = f"{len(backing.files):,} file{'s' if len(backing.files) != 1 else ''}"
+    return f"{what} are kept: {backing.rows:,} in {files}, {backing.bytes / 1024:,.0f} kB."
+
+
+def _terms(session: Session, query: Kept, state: CatalogState, has_backing: bool = False) -> Iterator[str]:
     plans = Plans(session.store, query)
     if plans.stream is not None:
         yield f"Rows that come to stream {plans.stream}, filtered and mapped, are its changes: a reader of the stream."
@@ -99,7 +110,7 @@ def _terms(session: Session, query: Kept, state: CatalogState) -> Iterator[str]:
     tables = plans.tables(state)
     cases = []
     for title, kind in _CASES:
-        found = plans.difference(state, {table.id: Changed(kind) for table in tables}, True)
+        found = plans.difference(state, {table.id: Changed(kind) for table in tables}, True, has_backing=has_backing)
         cases.append((title, [_line(step) for step in found.steps] if found is not None else []))
         near = plans.difference(state, {table.id: Changed(kind) for table in tables}, True, units="near")
         cases[-1][1].extend(

@@ -6,8 +6,22 @@ A change is a row with a weight: +1 for each time it came, -1 for each time it w
 of query; whatever has no rule is computed before and after, and compared.
 """
 
+from midstream.plan.difference.algebraic import KEPT, NEWER
+from midstream.plan.difference.backing import BackingPlan, bind_backing
 from midstream.plan.difference.images import Changed, Kind
 from midstream.plan.difference.query import Difference, bind_difference
 from midstream.plan.difference.steps import Step, Unit, Units
 
-__all__ = ["Changed", "Difference", "Kind", "Step", "Unit", "Units", "bind_difference"]
+__all__ = [
+    "KEPT",
+    "NEWER",
+    "Changed",
+    "Difference",
+    "Kind",
+    "Step",
+    "BackingPlan",
+    "Unit",
+    "Units",
+    "bind_difference",
+    "bind_backing",
+]

@@ -1,11 +1,13 @@
 """Groups whose aggregates can take rows back: count, sum and avg of exact numbers (section 8 of the paper).
 
-What is kept of a group are sums; rows that came add to them, rows that went are taken away:
+What is known of a group are sums; rows that came add to them, rows that went are taken away:
 
-    before  =  what is kept of groups that a change touches
+    before  =  the sums of groups that a change touches
     after   =  before  +  what came  -  what went
 
-So the rows of such groups are read once, as they were; and commits can be told apart, since each adds its own part.
+Where the sums of all groups are kept (the paper's backing aggregate), before is read there, and a change costs what it
+touches, however many rows its groups have. Else the rows of these groups are read once, as they were. Commits can be
+told apart, since each adds its own part.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from midstream.plan.context import COMMIT, WEIGHT
+from midstream.plan.context import COMMIT, WEIGHT, ScanKey
 from midstream.plan.cut.aggregates import name_of_call
 from midstream.plan.cut.build import (
     AT_MOST,
@@ -33,6 +35,7 @@ from midstream.plan.cut.build import (
     output,
     plain_column,
     select,
+    stored_column,
     text_of,
 )
 from midstream.plan.cut.rewriting import with_parts
@@ -42,6 +45,7 @@ from midstream.plan.functions.partials import WIDE
 from midstream.plan.nodes import bare, is_query
 from midstream.plan.typing.conversion import convert, null_of
 from midstream.plan.typing.nodes import AggregateCall, type_of, typed
+from midstream.relations.view import Derived
 from midstream.types import BIGINT, BOOLEAN, DOUBLE, NUMERIC, Type
 
 if TYPE_CHECKING:
@@ -81,16 +85,20 @@ class _Kept:
 PRESENCE = _Sum("n", BIGINT, lambda alias: aggregate("count()", [], BIGINT), "sum(bigint)")
 """How many rows a group has."""
 
+KEPT, NEWER = "kept", "newer"
+"""What was kept before a change; of that, what came last and is to become one with the change."""
+
 
 def terms_of(terms: Terms, query: exp.Select, keys: Sequence[Node]) -> list[exp.Select] | None:
     """None: some aggregate cannot take rows back."""
-    groups = _Groups.of(terms, query, keys)
+    groups = Groups.of(terms, query, keys)
     return groups.terms() if groups is not None else None
 
 
 @dataclass(frozen=True)
-class _Groups:
-    """A grouping query over rows that have its keys, k0, k1, …, and then the arguments of its aggregates."""
+class Groups:
+    """A grouping query over rows that have its keys, k0, k1, …, and then the arguments of its aggregates. Without keys
+    there is one group, which is there even if no row is."""
 
     owner: Terms
     query: exp.Select
@@ -100,7 +108,7 @@ class _Groups:
     """How each aggregate is kept, by its text."""
 
     @classmethod
-    def of(cls, terms: Terms, query: exp.Select, keys: Sequence[Node]) -> _Groups | None:
+    def of(cls, terms: Terms, query: exp.Select, keys: Sequence[Node]) -> Groups | None:
         nodes = [bare(node) for node in query.expressions]
         nodes += [query.args["having"].this] if query.args.get("having") else []
         calls = {text_of(found): found for node in nodes for found in aggregates_of(node)}
@@ -118,21 +126,80 @@ class _Groups:
     # --- what is computed ------------------------------------------------------------------------
 
     def terms(self) -> list[exp.Select]:
-        from midstream.plan.difference.terms import blocks_rows, united
+        from midstream.plan.difference.terms import united
 
-        rows = blocks_rows(self.query, [*self.keys, *self.arguments])
-        changes = self.owner.of_query(rows)
-        if not changes:
+        change = self._change()
+        if change is None:
             return []
         text = ", ".join(node.name if isinstance(node, exp.Column) else "…" for node in self.keys)
-        self.owner.note(Step("groups", self.owner.named(self.query), f"GROUP BY {_short(text)}"))
-        change = self.owner.share("change", united(changes))
-        before = self.owner.share("before", self._sums(self._rows_before(rows, change())))
-        came, went = self._sums(self._signed(change(), 1)), self._sums(self._signed(change(), -1))
-        everything = united([before(), came, self._taken(went)])
+        self.owner.note(
+            Step(
+                "groups", self.owner.named(self.query), f"GROUP BY {_short(text)}" if text else "one group of all rows"
+            )
+        )
+        is_kept = self.owner.is_backed(self.query)
+        before = self.owner.share("before", self._kept_before(change()) if is_kept else self._read_before(change()))
+        everything = united([before(), *self._moved(change)])
         if self.owner.by_commit:
             return self._by_commit(self.owner.share("sums", everything), change)
         return [self._answer(everything, 1), self._answer(before(), -1)]
+
+    def whole(self) -> exp.Select:
+        """The sums of all groups."""
+        return self._sums(self._rows())
+
+    def fold(self) -> exp.Select | None:
+        """What a change adds to the sums, together with what was added last; None: it adds nothing."""
+        from midstream.plan.difference.terms import united
+
+        change = self._change()
+        return self._merged(united([*self._moved(change), self._kept(NEWER)])) if change is not None else None
+
+    @property
+    def stored(self) -> tuple[tuple[str, Type], ...]:
+        """The columns of sums that are kept."""
+        kinds = [kind for _, kind in self._types()[: len(self.keys)]] + [column.type for column in self._columns()]
+        return tuple((f"c{place}", kind) for place, kind in enumerate(kinds))
+
+    def _rows(self) -> exp.Select:
+        from midstream.plan.difference.terms import blocks_rows
+
+        return blocks_rows(self.query, [*self.keys, *self.arguments])
+
+    def _change(self) -> _Read | None:
+        """The rows that came and went."""
+        from midstream.plan.difference.terms import united
+
+        changes = self.owner.of_query(self._rows())
+        return self.owner.share("change", united(changes)) if changes else None
+
+    def _moved(self, change: _Read) -> list[exp.Select]:
+        """What came, and what went with the other sign."""
+        return [self._sums(self._signed(change(), 1)), self._taken(self._sums(self._signed(change(), -1)))]
+
+    def _kept(self, name: str) -> exp.Select:
+        """All sums that are kept under a name."""
+        alias, names = self._alias("s"), [*(k for k, _ in self._key_types()), *(c.name for c in self._columns())]
+        item = self.owner.images.binding.scan(ScanKey(Derived(name, self.stored), "state", None), alias)
+        columns = [(to, stored_column(alias, at, kind)) for to, (at, kind) in zip(names, self.stored, strict=True)]
+        return select(columns, item)
+
+    def _kept_before(self, change: Node) -> exp.Select:
+        """The sums of groups that a change touches, where sums are kept."""
+        kept = self._kept(KEPT)
+        if self.keys:
+            self.owner.restrict(
+                kept, self._touched(change), [bare(n) for n in kept.expressions[: len(self.keys)]], nulls=True
+            )
+        return self._merged(kept)
+
+    def _merged(self, sums: Node) -> exp.Select:
+        """Sums of sums."""
+        alias = self._alias("m")
+        keys = self._key_columns(alias)
+        commit = [(COMMIT, number(0))] if self.owner.by_commit else []
+        merged = [(column.name, column.merged(alias)) for column in self._columns()]
+        return select([*keys, *commit, *merged], derived(sums, alias), group=[node for _, node in keys])
 
     def _alias(self, name: str) -> str:
         return self.owner.images.binding.fresh_alias(name)
@@ -140,23 +207,31 @@ class _Groups:
     def _types(self) -> list[tuple[str, Type]]:
         return [(f"k{place}", type_of(node)) for place, node in enumerate([*self.keys, *self.arguments])]
 
-    def _key_columns(self, alias: str) -> list[tuple[str, Node]]:
-        return [(name, plain_column(alias, name, kind)) for name, kind in self._types()[: len(self.keys)]]
+    def _key_types(self) -> list[tuple[str, Type]]:
+        return self._types()[: len(self.keys)]
 
-    def _rows_before(self, rows: exp.Select, change: Node) -> Node:
-        """The rows of groups that a change touches, as they were."""
+    def _key_columns(self, alias: str) -> list[tuple[str, Node]]:
+        return [(name, plain_column(alias, name, kind)) for name, kind in self._key_types()]
+
+    def _touched(self, change: Node) -> exp.Select:
+        """The keys of groups that a change touches."""
         alias = self._alias("k")
         touched = select(self._key_columns(alias), derived(change, alias))
         touched.set("distinct", exp.Distinct())
-        there = rows.copy()
-        self.owner.restrict(there, touched, self.keys, nulls=True)
+        return touched
+
+    def _read_before(self, change: Node) -> exp.Select:
+        """The sums of groups that a change touches, from their rows as they were."""
+        there = self._rows()
+        if self.keys:
+            self.owner.restrict(there, self._touched(change), self.keys, nulls=True)
         found = self.owner.images.fresh(there)
         self.owner.images.put_before(found)
         if not self.owner.by_commit:
-            return found
+            return self._sums(found)
         outer = self._alias("q")
         columns = [(name, plain_column(outer, name, kind)) for name, kind in self._types()]
-        return select([*columns, (COMMIT, number(0))], derived(found, outer))
+        return self._sums(select([*columns, (COMMIT, number(0))], derived(found, outer)))
 
     def _signed(self, change: Node, sign: int) -> Node:
         """The rows that came, or those that went."""
@@ -212,9 +287,10 @@ class _Groups:
         outputs = [(node.alias_or_name, rewritten(bare(node).copy())) for node in self.query.expressions]
         found = select(outputs, item, joins=joins, group=[node for _, node in keys])
         having = self.query.args.get("having")
-        there = call(GREATER, PRESENCE.merged(alias), number(0))
-        conditions = [there, *([rewritten(having.this.copy())] if having is not None else [])]
-        found.set("having", exp.Having(this=both(conditions)))
+        conditions = [call(GREATER, PRESENCE.merged(alias), number(0))] if self.keys else []
+        conditions += [rewritten(having.this.copy())] if having is not None else []
+        if conditions:
+            found.set("having", exp.Having(this=both(conditions)))
         return found
 
     def _by_commit(self, everything: _Read, change: _Read) -> list[exp.Select]:
@@ -229,10 +305,13 @@ class _Groups:
             keys = [*self._key_columns(touched), (COMMIT, plain_column(touched, COMMIT, BIGINT))]
             same = [
                 call(NOT_DISTINCT, plain_column(sums, name, kind), plain_column(touched, name, kind))
-                for name, kind in self._types()[: len(self.keys)]
+                for name, kind in self._key_types()
             ]
             earlier = call(signature, plain_column(sums, COMMIT, BIGINT), plain_column(touched, COMMIT, BIGINT))
-            join = exp.Join(this=derived(everything(), sums), on=both([*same, earlier]))
+            # The one group of all rows is there before its first row came.
+            join = exp.Join(
+                this=derived(everything(), sums), on=both([*same, earlier]), side="" if self.keys else "LEFT"
+            )
             answer = self._finished(sums, derived(commits, touched), keys, [join])
             marks = [output(keys[-1][1], COMMIT), output(number(weight), WEIGHT)]
             answer.set("expressions", [*answer.expressions, *marks])

@@ -14,7 +14,7 @@ from midstream.plan.cut.build import GREATER, LESS, call, count_of_rows, derived
 from midstream.plan.cut.streams import with_fresh_aliases
 from midstream.plan.difference.images import Changed, Images
 from midstream.plan.difference.steps import NotSeparable, Step, Unit, Units
-from midstream.plan.difference.terms import Terms, outputs_of, united
+from midstream.plan.difference.terms import BACKED, Terms, backed_part, outputs_of, united
 from midstream.plan.scopes import Scope
 from midstream.plan.statements import new_binding
 from midstream.plan.trees import name_outputs, projections
@@ -51,16 +51,13 @@ def bind_difference(
     uses_units: Units = "none",
     in_full: bool = False,
     by_commit: bool = False,
+    has_backing: bool = False,
 ) -> Difference | None:
     """`changed`: the tables that changed, by their ids; `uses_keys`: foreign keys held before and after; `in_full`: the
-    query is computed before and after, and compared; `by_commit`: each row says which commit it is a change of.
-    None: it cannot."""
-    binding = new_binding(schema, context)
-    bound = queries.bind_query_tree(binding, query.tree(), Scope())
-    tree = infer(binding, name_outputs(bound, kernel_names(len(bound.names))).tree)
-    outputs = [Output(name, type_of(node)) for name, node in zip(bound.names, projections(tree), strict=True)]
-    write_out_ctes(binding, tree)
-    terms = Terms(Images(binding, changed), uses_keys, uses_units, by_commit)
+    query is computed before and after, and compared; `by_commit`: each row says which commit it is a change of;
+    `has_backing`: what can be kept of its groups or frames is. None: it cannot."""
+    binding, tree, outputs = bound_tree(query, schema, context)
+    terms = Terms(Images(binding, changed), uses_keys, uses_units, by_commit, has_backing)
     try:
         found = terms.recomputed(tree, "refresh = 'full'") if in_full else terms.of_query(tree)
     except NotSeparable:
@@ -68,11 +65,22 @@ def bind_difference(
     if not found:
         return Difference(None, tuple(terms.steps), by_commit)
     marks = [Output(COMMIT, BIGINT)] if by_commit else []
-    net = _net(binding, united(found), by_commit)
-    if terms.shared:
-        net.set("with_", exp.With(expressions=terms.shared))
+    net = terms.with_shared(_net(binding, united(found), by_commit))
     sealed = seal(binding, net, [*outputs, *marks, Output(WEIGHT, BIGINT)])
     return Difference(sealed, tuple(terms.steps), by_commit, tuple(terms.units))
+
+
+def bound_tree(query: Sql, schema: Schema, context: BindContext) -> tuple[Binding, Node, list[Output]]:
+    """A query as a tree without WITH, whose columns are called c0, c1, …"""
+    binding = new_binding(schema, context)
+    bound = queries.bind_query_tree(binding, query.tree(), Scope())
+    tree = infer(binding, name_outputs(bound, kernel_names(len(bound.names))).tree)
+    outputs = [Output(name, type_of(node)) for name, node in zip(bound.names, projections(tree), strict=True)]
+    write_out_ctes(binding, tree)
+    part = backed_part(tree)
+    if part is not None:
+        part.meta[BACKED] = True
+    return binding, tree, outputs
 
 
 def write_out_ctes(binding: Binding, tree: Node) -> None:

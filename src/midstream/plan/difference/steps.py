@@ -29,9 +29,9 @@ class Unit:
 
 @dataclass(frozen=True)
 class Step:
-    """One term; `empty`: it was proved to give nothing; `groups`: sums that take rows back; `keyed`: what a
-    change touches is computed before and after; `recompute`: all of it is."""
+    """One term; `empty`: it was proved to give nothing; `groups`: sums that take rows back; `frames`: rows that came
+    behind others; `keyed`: what a change touches is computed before and after; `recompute`: all of it is."""
 
-    kind: Literal["term", "empty", "groups", "keyed", "recompute"]
+    kind: Literal["term", "empty", "groups", "frames", "keyed", "recompute"]
     text: str
     reason: str = ""

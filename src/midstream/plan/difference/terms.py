@@ -20,10 +20,11 @@ from sqlglot import exp
 
 from midstream.plan.context import COMMIT, WEIGHT
 from midstream.plan.cut.build import aggregates_of, derived, number, own_nodes, plain_column, select, text_of
-from midstream.plan.cut.streams import is_grouping
+from midstream.plan.cut.streams import is_grouping, items_of
 from midstream.plan.difference import algebraic, blocks
 from midstream.plan.difference.images import Images
 from midstream.plan.difference.keys import restrict
+from midstream.plan.difference.moving import Moving
 from midstream.plan.difference.steps import NotSeparable, Step, Unit, Units
 from midstream.plan.nodes import bare, child, is_query, named, quoted
 from midstream.plan.typing.nodes import type_of, typed
@@ -42,6 +43,8 @@ class Terms:
     uses_units: Units = "none"
     by_commit: bool = False
     """Whether each row says which commit it is a change of: only rows that came and went tell that."""
+    has_backing: bool = False
+    """Whether what can be kept of the query's groups or frames is kept, and can be read."""
     steps: list[Step] = field(default_factory=list)
     shared: list[exp.CTE] = field(default_factory=list)
     """What several terms read, computed once: WITH queries of the whole."""
@@ -66,6 +69,12 @@ class Terms:
             return select([(column, plain_column(source, column, kind)) for column, kind in columns], item)
 
         return read
+
+    def with_shared(self, query: exp.Select) -> exp.Select:
+        """A query that reads what is shared."""
+        if self.shared:
+            query.set("with_", exp.With(expressions=self.shared))
+        return query
 
     def named(self, query: Node) -> str:
         """The tables that a query reads, for EXPLAIN."""
@@ -142,18 +151,17 @@ class Terms:
             return self.recomputed(query, "a query above the grouping changed")
         if any(windows_of(query)):
             return self.recomputed(query, "a window function over groups")
-        group = query.args.get("group")
-        elements = list(group.expressions) if group is not None else []
-        if any(isinstance(node, exp.GroupingSets | exp.Rollup | exp.Cube | exp.Tuple) for node in elements):
+        elements = group_elements(query)
+        if elements is None:
             return self.recomputed(query, "GROUPING SETS, ROLLUP and CUBE have no rule")
+        found = algebraic.terms_of(self, query, elements)
+        if found is not None:
+            return found
         if not elements:
             changed = blocks_rows(query, [number(1)])
             if not self.of_query(changed):
                 return []
             return self.recomputed(query, "an aggregate without GROUP BY is one group of all rows")
-        found = algebraic.terms_of(self, query, elements)
-        if found is not None:
-            return found
         keys = self.keys_touched([blocks_rows(query, elements)])
         if keys is None:
             return []
@@ -173,6 +181,10 @@ class Terms:
         return self.after_less_before(rows, rows)
 
     def _of_windows(self, query: exp.Select) -> list[exp.Select]:
+        if self.is_backed(query):
+            moving = Moving.of(self, query)
+            if moving is not None:
+                return moving.terms()
         shared = _shared_partition(windows_of(query))
         if not shared:
             return self.recomputed(query, "a window function without PARTITION BY sees all rows")
@@ -182,6 +194,10 @@ class Terms:
         self.note(Step("keyed", self.named(query), "OVER: partitions that a change touches, after less before"))
         self.restrict(query, keys, shared, nulls=True)
         return self.after_less_before(query, query)
+
+    def is_backed(self, query: exp.Select) -> bool:
+        """Whether what was before is kept of this part of the query."""
+        return self.has_backing and bool(query.meta.get(BACKED))
 
     # --- keys ------------------------------------------------------------------------------------
 
@@ -206,6 +222,23 @@ class Terms:
         fresh = self.images.fresh(keys)
         assert isinstance(fresh, exp.Select)
         restrict(query, fresh, self.images.binding.fresh_alias("k"), outside, nulls=nulls)
+
+
+BACKED = "backed"
+"""Marks the part of a query of which something may be kept."""
+
+
+def backed_part(tree: Node) -> exp.Select | None:
+    """The grouping, or the window functions, that a query is but for filters and expressions above."""
+    query = unwrapped(tree)
+    while isinstance(query, exp.Select) and not query.args.get("limit") and not query.args.get("offset"):
+        if is_grouping(query) or windows_of(query):
+            return query
+        items = items_of(query)
+        if len(items) != 1 or not isinstance(items[0], exp.Subquery):
+            return None
+        query = unwrapped(child(items[0]))
+    return None
 
 
 # --- pieces of trees ----------------------------------------------------------------------------------
@@ -240,6 +273,14 @@ def united(terms: Sequence[Node]) -> Node:
     for term in terms[1:]:
         union = exp.Union(this=union, expression=term, distinct=False)
     return union
+
+
+def group_elements(query: exp.Select) -> list[Node] | None:
+    """What a query groups by, all of it one key; None: there are several sets of keys."""
+    group = query.args.get("group")
+    elements = list(group.expressions) if group is not None else []
+    several = (exp.GroupingSets, exp.Rollup, exp.Cube, exp.Tuple)
+    return None if any(isinstance(node, several) for node in elements) else elements
 
 
 def blocks_rows(query: exp.Select, values: Sequence[Node]) -> exp.Select:

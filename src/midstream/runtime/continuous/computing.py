@@ -14,7 +14,17 @@ from midstream.errors import Error
 from midstream.kernels import Kernel, quote_name
 from midstream.maintenance.engine import Piece
 from midstream.plan import BindContext, BoundQuery, Scan, bind_query
-from midstream.plan.difference import Changed, Difference, Kind, Unit, Units, bind_difference
+from midstream.plan.difference import (
+    KEPT,
+    BackingPlan,
+    Changed,
+    Difference,
+    Kind,
+    Unit,
+    Units,
+    bind_backing,
+    bind_difference,
+)
 from midstream.relations.catalog import CatalogState, ChangeFile
 from midstream.relations.query import ContinuousQuery, MaterializedView
 from midstream.relations.table import Table
@@ -23,6 +33,7 @@ from midstream.runtime.query import prepare
 from midstream.runtime.reading import Between, Sources, add_scan
 from midstream.runtime.rows import FEW_ROWS
 from midstream.runtime.settings import DEFAULTS
+from midstream.runtime.states import KeptFile
 from midstream.runtime.store import Store
 from midstream.runtime.stored_schema import StateSchema
 from midstream.sql import parse_query
@@ -65,13 +76,14 @@ class Plans:
     _relations: object = None
     _bound: BoundQuery | None = None
     _known: dict[object, Difference | None] = field(default_factory=dict)
+    _known_backing: dict[object, BackingPlan | None] = field(default_factory=dict)
 
     def bound(self, state: CatalogState) -> BoundQuery:
         """The query itself, over what is there."""
         if self._bound is None or self._relations != state.relations:
             schema = StateSchema(self.store.catalog, state)
             self._bound = bind_query(self._sql(), schema, context_at(state))
-            self._relations, self._known = state.relations, {}
+            self._relations, self._known, self._known_backing = state.relations, {}, {}
         return self._bound
 
     def _sql(self) -> Sql:
@@ -126,10 +138,11 @@ class Plans:
         uses_keys: bool,
         by_commit: bool = False,
         units: Units = "none",
+        has_backing: bool = False,
     ) -> Difference | None:
         """None: commits cannot be told apart in it."""
         self.bound(state)
-        key = (tuple(sorted((id, change.kind) for id, change in changed.items())), uses_keys, units, by_commit)
+        key = (_kinds_of(changed), uses_keys, units, by_commit, has_backing)
         if key not in self._known:
             self._known[key] = bind_difference(
                 self._sql(),
@@ -140,25 +153,49 @@ class Plans:
                 uses_units=units,
                 in_full=self.query.refresh == "full",
                 by_commit=by_commit,
+                has_backing=has_backing,
             )
         return self._known[key]
 
-    def change(self, between: Between, *, by_commit: bool = False) -> Change | Unchanged | None:
-        """None: with `by_commit`, that commits cannot be told apart."""
-        before, after = between.before, between.state
-        tables = self.tables(after)
-        changed = changes_between(self.store, tables, between)
+    def backing(self, state: CatalogState, changed: Mapping[int, Changed], uses_keys: bool) -> BackingPlan | None:
+        """What is kept of it; None: nothing can be."""
+        if self.query.refresh == "full":
+            return None
+        self.bound(state)
+        key = (_kinds_of(changed), uses_keys)
+        if key not in self._known_backing:
+            schema = StateSchema(self.store.catalog, state)
+            self._known_backing[key] = bind_backing(
+                self._sql(), schema, context_at(state), changed, uses_keys=uses_keys
+            )
+        return self._known_backing[key]
+
+    def can_be_backed(self, state: CatalogState) -> bool:
+        """Whether something can be kept of it that a change is computed with."""
+        return self.backing(state, {}, True) is not None
+
+    def changed(self, between: Between) -> tuple[dict[int, Changed], bool]:
+        """Which of its tables changed, and whether what is known of their keys held all along."""
+        tables = self.tables(between.state)
+        uses_keys = all(between.before.relations.get(table.name) == table for table in tables)
+        return changes_between(self.store, tables, between), uses_keys
+
+    def change(
+        self, between: Between, *, by_commit: bool = False, kept: Sequence[KeptFile] | None = None
+    ) -> Change | Unchanged | None:
+        """`kept`: what was kept of it before. None: with `by_commit`, that commits cannot be told
+        apart."""
+        changed, uses_keys = self.changed(between)
         if not changed:
             return UNCHANGED
-        if not self.is_same(before, after):
+        if not self.is_same(between.before, between.state):
             raise Error(
                 f'what "{self.query.name}" reads was replaced',
                 detail="What changed because of that cannot be told from the changes of tables.",
                 hint="DEACTIVATE and ACTIVATE it: it then begins anew.",
                 sqlstate="55000",
             )
-        uses_keys = all(before.relations.get(table.name) == table for table in tables)
-        difference = self._best(between, changed, uses_keys, by_commit)
+        difference = self._best(between, changed, uses_keys, by_commit, kept is not None)
         if difference is None:
             return None
         if difference.query is None:
@@ -166,22 +203,24 @@ class Plans:
         settings = {**DEFAULTS, "kernel": self.query.kernel}
         if database_setting(self.store, "preimage") == "anti-join":
             between = replace(between, by_log=True)
+        if kept is not None:
+            between = replace(between, kept={KEPT: kept})
         choice, sources = prepare(self.store, between, difference.query, settings)
         return Change(choice.kernel, sources, difference.query.sql(choice.kernel), difference)
 
     def _best(
-        self, between: Between, changed: Mapping[int, Changed], uses_keys: bool, by_commit: bool
+        self, between: Between, changed: Mapping[int, Changed], uses_keys: bool, by_commit: bool, has_backing: bool
     ) -> Difference | None:
         """Rows that came together with the rows that they refer to need not meet the whole table of these."""
         wanted = database_setting(self.store, "foreign_key_units")
         if wanted != "off" and uses_keys:
-            near = self.difference(between.state, changed, uses_keys, by_commit, "near")
+            near = self.difference(between.state, changed, uses_keys, by_commit, "near", has_backing)
             if near is not None and near.units and (wanted == "on" or self._are_worth_it(near.units, changed)):
                 if all(self._holds(unit, between) for unit in near.units):
                     return near
                 if wanted == "on":
-                    return self.difference(between.state, changed, uses_keys, by_commit, "both")
-        return self.difference(between.state, changed, uses_keys, by_commit)
+                    return self.difference(between.state, changed, uses_keys, by_commit, "both", has_backing)
+        return self.difference(between.state, changed, uses_keys, by_commit, has_backing=has_backing)
 
     def _are_worth_it(self, units: Sequence[Unit], changed: Mapping[int, Changed]) -> bool:
         return any(changed[unit.parent.id].rows >= LARGE for unit in units)
@@ -221,6 +260,10 @@ def changes_between(store: Store, tables: Sequence[Table], between: Between) -> 
             rows = sum(file.rows for file in store.folder(table.id).files(version))
             found[table.id] = Changed(_kind_of(files), rows)
     return found
+
+
+def _kinds_of(changed: Mapping[int, Changed]) -> tuple[tuple[int, Kind], ...]:
+    return tuple(sorted((id, change.kind) for id, change in changed.items()))
 
 
 def _kind_of(files: Sequence[ChangeFile]) -> Kind:

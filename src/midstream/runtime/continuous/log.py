@@ -24,6 +24,27 @@ from midstream.types import BIGINT, TEXT, Type
 Status = Literal["active", "suspended", "inactive"]
 
 
+@dataclass(frozen=True)
+class Backing:
+    """What is kept of a query at an SCN, so that a change costs what it touches: files that add up to it."""
+
+    of: str
+    """What it is kept of."""
+    at: int
+    files: tuple[KeptFile, ...]
+
+    @property
+    def rows(self) -> int:
+        return sum(file.rows for file in self.files)
+
+    @property
+    def bytes(self) -> int:
+        return sum(file.bytes for file in self.files)
+
+    def written(self) -> list[object]:
+        return [self.of, self.at, [file.written() for file in self.files]]
+
+
 @dataclass
 class QueryLog:
     position: int
@@ -40,6 +61,11 @@ class QueryLog:
     """The last answer of a query over continuous views."""
     last_full: str | None = None
     """Why all of a stored answer was computed anew the last time that this was so."""
+    backing: Backing | None = None
+
+    @property
+    def all_files(self) -> list[KeptFile]:
+        return [*self.files, *self.answer, *(self.backing.files if self.backing is not None else ())]
 
     def with_files(self, files: Sequence[KeptFile], position: int) -> QueryLog:
         return replace(self, files=[*self.files, *files], position=position)
@@ -62,17 +88,20 @@ class QueryLog:
                 "next_at": self.next_at,
                 "answer": [file.written() for file in self.answer],
                 "last_full": self.last_full,
+                "backing": self.backing.written() if self.backing is not None else None,
             }
         )
 
     @classmethod
     def read(cls, text: str, folder: str) -> QueryLog:
         value = json.loads(text)
-        files, answer = (
-            [KeptFile(os.path.join(folder, name), *rest) for name, *rest in value.pop(key)]
-            for key in ("files", "answer")
-        )
-        return cls(**value, files=files, answer=answer)
+
+        def read(written: Sequence[Sequence[object]]) -> list[KeptFile]:
+            return [KeptFile(os.path.join(folder, str(name)), *map(int, map(str, rest))) for name, *rest in written]
+
+        files, answer, backing = read(value.pop("files")), read(value.pop("answer")), value.pop("backing", None)
+        kept = Backing(backing[0], backing[1], tuple(read(backing[2]))) if backing is not None else None
+        return cls(**value, files=files, answer=answer, backing=kept)
 
 
 def log_columns(types: Sequence[Type]) -> tuple[tuple[str, Type], ...]:

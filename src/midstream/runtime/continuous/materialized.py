@@ -20,8 +20,9 @@ from midstream.maintenance.engine import Cancellation, FileColumn, WriteParquet
 from midstream.relations.catalog import CatalogState
 from midstream.relations.query import ContinuousQuery, MaterializedView
 from midstream.relations.table import ROW_ID, ROW_ID_TYPE
+from midstream.runtime.continuous.backing import Fold, fold, readable, run_by_kernel
 from midstream.runtime.continuous.computing import Change, context_at
-from midstream.runtime.continuous.log import QueryLog, log_name
+from midstream.runtime.continuous.log import Backing, QueryLog, log_name
 from midstream.runtime.continuous.texts import MISSING, apply_text, duplicates_text, full_net_text
 from midstream.runtime.query import prepare
 from midstream.runtime.reading import Between, Picture, Sources, table_files
@@ -37,6 +38,13 @@ if TYPE_CHECKING:
     from midstream.runtime.continuous.queries import Queries
 
 ATTEMPTS = 5
+
+
+class Misfit:
+    """That stored rows were not those that a change begins with."""
+
+
+MISFIT = Misfit()
 STORED = "stored"
 
 
@@ -47,6 +55,8 @@ class _Net:
     kernel: Kernel
     sources: Sources
     text: str
+    fold: Fold | None
+    """What becomes of what is kept beside it."""
 
 
 class Materialized:
@@ -125,10 +135,10 @@ class Materialized:
         reason = "REFRESH … FULL" if in_full else "refresh = 'full'" if view.refresh == "full" else None
         if was_replaced:
             reason = "a view that it reads was replaced"
-        if reason is None and not self._apply(view, between, self._by_changes(view, between), cancellation, None):
+        if reason is None and not self._apply(view, between, self._by_changes(view, between, log), cancellation, None):
             reason = "the stored rows did not fit the change, as sums of floating point numbers may not"
         if reason is not None:
-            self._apply(view, between, self._in_full(view, between), cancellation, reason)
+            self._apply(view, between, self._in_full(view, between, log), cancellation, reason)
         self._note_cost(view, time.monotonic() - began)
 
     def _note_cost(self, view: MaterializedView, seconds: float) -> None:
@@ -146,17 +156,25 @@ class Materialized:
         tables = self._queries.plans_of(view).tables(between.state)
         return any(self._store.catalog.changes(table.id, *between.range) for table in tables)
 
-    def _by_changes(self, view: MaterializedView, between: Between) -> _Net | None:
-        change = self._queries.plans_of(view).change(between)
-        return _Net(change.kernel, change.sources, change.net) if isinstance(change, Change) else None
+    def _by_changes(self, view: MaterializedView, between: Between, log: QueryLog) -> _Net | None:
+        plans = self._queries.plans_of(view)
+        same = readable(plans, between, log.backing)
+        change = plans.change(between, kept=same.files if same is not None else None)
+        if not isinstance(change, Change):
+            return None
+        return _Net(change.kernel, change.sources, change.net, self._fold(view, between, log))
 
-    def _in_full(self, view: MaterializedView, between: Between) -> _Net:
+    def _fold(self, view: MaterializedView, between: Between, log: QueryLog) -> Fold | None:
+        return fold(self._queries.plans_of(view), between, log.backing, self._queries.folder(view.id))
+
+    def _in_full(self, view: MaterializedView, between: Between, log: QueryLog) -> _Net:
         bound = self._queries.plans_of(view).bound(between.state)
         picture: Picture = Glimpse(between.state)
         choice, sources = prepare(self._store, picture, bound, {**DEFAULTS, "kernel": view.kernel})
         self._add_stored(view, between, sources)
         text = full_net_text(bound.sql(choice.kernel), STORED, len(view.columns), choice.kernel)
-        return _Net(choice.kernel, sources, text)
+        gone = Fold(None, gone=log.backing.files) if log.backing is not None else None
+        return _Net(choice.kernel, sources, text, gone)
 
     def _add_stored(self, view: MaterializedView, between: Between, sources: Sources) -> None:
         """The stored rows as `id` and c0, c1, …"""
@@ -181,18 +199,25 @@ class Materialized:
         log = self._queries.log_of(view)
         moved = replace(log, position=between.state.scn, last_full=reason or log.last_full)
         if net is None:
-            self._queries.save(view, moved)
+            same = readable(self._queries.plans_of(view), between, log.backing)
+            self._queries.save(
+                view, replace(moved, backing=replace(same, at=between.state.scn) if same else log.backing)
+            )
             return True
         self._add_stored(view, between, net.sources)
         for attempt in range(ATTEMPTS):
             transaction = Transaction(self._store)
             try:
                 writer = Writer(transaction, context_at(transaction.state), DEFAULTS, cancellation)
-                if not self._write(writer, view, net):
+                backing = self._write(writer, view, net)
+                if isinstance(backing, Misfit):
                     return False
+                moved = replace(moved, backing=backing)
                 transaction.kept[log_name(view.id)] = moved.written()
                 _publish(transaction, view, between.state.scn, cancellation)
                 log.become(moved)
+                for file in net.fold.gone if net.fold is not None else ():
+                    file.doom()
                 self._queries.tell()
                 return True
             except TransactionConflict:
@@ -202,7 +227,8 @@ class Materialized:
                 transaction.end()
         raise InternalError("unreachable")
 
-    def _write(self, writer: Writer, view: MaterializedView, net: _Net) -> bool:
+    def _write(self, writer: Writer, view: MaterializedView, net: _Net) -> Backing | Misfit | None:
+        """Returns what is then kept beside it."""
         names = list(view.column_names)
         key = [names.index(name) for name in view.key.columns] if view.key is not None else []
         columns = ((ROW_ID, ROW_ID_TYPE), (ACTION, TEXT), *stored_columns(view)[1:])
@@ -213,9 +239,13 @@ class Materialized:
         )
         output = WriteParquet(str(writer.transaction.staging()), columns)
         piece = net.sources.piece(f"SELECT {renamed} FROM ({text}) AS actions", output)
-        answers = self._store.engine.run(net.kernel, [piece], label="refresh", cancellation=writer.cancellation)
-        rows = RowSet(columns, files=tuple(file for answer in answers for file in answer.files if file.rows))
-        return writer.take_actions(view, rows, MISSING)
+        beside = [(net.fold.kernel, net.fold.piece)] if net.fold is not None and net.fold.piece is not None else []
+        stop = writer.cancellation
+        answer, *more = run_by_kernel(self._store, [(net.kernel, piece), *beside], label="refresh", cancellation=stop)
+        rows = RowSet(columns, files=tuple(file for file in answer.files if file.rows))
+        if not writer.take_actions(view, rows, MISSING):
+            return MISFIT
+        return net.fold.after(self._store, more[0] if more else None) if net.fold is not None else None
 
     # --- keys --------------------------------------------------------------------------------------
 

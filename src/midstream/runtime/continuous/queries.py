@@ -148,7 +148,7 @@ class Queries:
                 shutil.rmtree(path, ignore_errors=True)
                 continue
             log = self.log_of(known[path.name])
-            named = {os.path.basename(file.path) for file in (*log.files, *log.answer)} | read
+            named = {os.path.basename(file.path) for file in log.all_files} | read
             for file in path.iterdir():
                 if file.name not in named:
                     file.unlink(missing_ok=True)
@@ -427,9 +427,9 @@ class Queries:
                 scn = self._store.catalog.state.scn
                 log = replace(log, position=scn, start=scn, files=[])
             elif status == "inactive":
-                for file in log.files:
+                for file in (*log.files, *(log.backing.files if log.backing is not None else ())):
                     file.doom()
-                log = replace(log, files=[])
+                log = replace(log, files=[], backing=None)
             next_at = _next_time(query, time.time()) if query.when == "periodic" else None
             self.save(query, replace(log, status=status, error=None, next_at=next_at))
         self.wake()

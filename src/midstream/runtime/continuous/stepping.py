@@ -18,8 +18,9 @@ from midstream.relations.catalog import CatalogState
 from midstream.relations.query import ContinuousQuery
 from midstream.runtime.constraints.asking import printed
 from midstream.runtime.continuous import delivering
+from midstream.runtime.continuous.backing import Fold, fold, readable, run_by_kernel
 from midstream.runtime.continuous.computing import Change, Unchanged
-from midstream.runtime.continuous.log import QueryLog, log_columns
+from midstream.runtime.continuous.log import Backing, QueryLog, log_columns
 from midstream.runtime.continuous.texts import KEY_CHECK, changes_text, key_check
 from midstream.runtime.continuous.tidying import tidied
 from midstream.runtime.pipelines import kept_files
@@ -56,6 +57,16 @@ class _Step:
     change: Change | None
     of_several: bool = False
     """Whether the changes of several commits are computed together, each with its SCN."""
+    fold: Fold | None = None
+    """What it does to what is kept of the query."""
+
+
+@dataclass(frozen=True)
+class _Done:
+    """What a step has given: changes, and what is kept."""
+
+    answer: Answer | None = None
+    kept: Answer | None = None
 
 
 @dataclass(frozen=True)
@@ -115,7 +126,7 @@ class Stepper:
             }
         ready = list[Handing]()
         for query in queries:
-            own = [(step, answer) for step, answer in zip(steps, answers, strict=True) if step.query is query]
+            own = [(step, done) for step, done in zip(steps, answers, strict=True) if step.query is query]
             if own and query.id not in failures:
                 try:
                     ready += self._made(query, own)
@@ -160,33 +171,41 @@ class Stepper:
             return [_Step(query, state.scn, None)]
         if not query.transactional:
             scns = [state.scn]
-        steps, before = list[_Step](), catalog.state_at(log.position)
+        steps, first, folder = list[_Step](), catalog.state_at(log.position), self.queries.folder(query.id)
         if len(scns) > 1 and (query.key_is_proved or not query.key):
-            together = plans.change(Between(state, before), by_commit=True)
+            between = Between(state, first)
+            together = plans.change(between, by_commit=True, kept=_files(readable(plans, between, log.backing)))
             if together is not None:
-                return [_Step(query, state.scn, _changed(together), of_several=True)]
+                own = fold(plans, between, log.backing, folder)
+                return [_Step(query, state.scn, _changed(together), of_several=True, fold=own)]
+        before = first
         for scn in scns[:STEPS]:
-            after = state if scn == state.scn else catalog.state_at(scn)
-            steps.append(_Step(query, scn, _changed(plans.change(Between(after, before)))))
-            before = after
+            between = Between(state if scn == state.scn else catalog.state_at(scn), before)
+            # What is kept is as it was before the first step.
+            kept = _files(readable(plans, between, log.backing)) if before is first else None
+            steps.append(_Step(query, scn, _changed(plans.change(between, kept=kept))))
+            before = between.state
+        steps[-1] = replace(steps[-1], fold=fold(plans, Between(before, first), log.backing, folder))
         if len(scns) <= STEPS and steps[-1].scn < state.scn:
             steps.append(_Step(query, state.scn, None))
         return steps
 
-    def _run_steps(self, steps: Sequence[_Step], cancellation: Cancellation | None) -> list[Answer | None]:
-        """Their answers, where they have something to compute."""
-        answers: list[Answer | None] = [None] * len(steps)
-        for kernel in ("duckdb", "spark"):
-            places = [p for p, step in enumerate(steps) if step.change is not None and step.change.kernel == kernel]
-            if not places:
-                continue
-            pieces = [self._piece(steps[place]) for place in places]
-            self.queries.jobs += 1
-            run = self.store.engine.run
-            found = run(kernel, pieces, label="changes", cancellation=cancellation or self.queries.cancellation)
-            for place, answer in zip(places, found, strict=True):
-                answers[place] = answer
-        return answers
+    def _run_steps(self, steps: Sequence[_Step], cancellation: Cancellation | None) -> list[_Done]:
+        """What they give, in one job for each kernel."""
+        wanted = [(step.change.kernel, self._piece(step)) for step in steps if step.change is not None]
+        folds = [(step.fold.kernel, step.fold.piece) for step in steps if step.fold is not None]
+        pieces = [*wanted, *((kernel, piece) for kernel, piece in folds if piece is not None)]
+        self.queries.jobs += len({kernel for kernel, _ in pieces})
+        stop = cancellation or self.queries.cancellation
+        answers = run_by_kernel(self.store, pieces, label="changes", cancellation=stop)
+        changes, kept = iter(answers), iter(answers[len(wanted) :])
+        return [
+            _Done(
+                next(changes) if step.change is not None else None,
+                next(kept) if step.fold is not None and step.fold.piece is not None else None,
+            )
+            for step in steps
+        ]
 
     def _piece(self, step: _Step) -> Piece:
         query, change = step.query, step.change
@@ -200,28 +219,39 @@ class Stepper:
         output = WriteParquet(self.queries.folder(query.id), columns, compressed=False)
         return change.sources.piece(text, output, checks)
 
-    def _made(self, query: ContinuousQuery, steps: Sequence[tuple[_Step, Answer | None]]) -> list[Handing]:
+    def _made(self, query: ContinuousQuery, steps: Sequence[tuple[_Step, _Done]]) -> list[Handing]:
         """What the steps of a query have given, ready to be handed on; none if nothing has changed."""
         files: list[KeptFile] = []
-        for step, answer in steps:
-            if answer is not None:
-                self.check_key(query, answer)
-                files += [file for file in kept_files(self.store, [answer], step.scn) if file.rows]
+        log = before = self.queries.log_of(query)
+        gone = list[KeptFile]()
+        for step, done in steps:
+            if done.answer is not None:
+                self.check_key(query, done.answer)
+                files += [file for file in kept_files(self.store, [done.answer], step.scn) if file.rows]
+            if step.fold is not None:
+                log = replace(log, backing=step.fold.after(self.store, done.kept))
+                gone += step.fold.gone
         position = steps[-1][0].scn
         if files:
             self._check_others(query, files, position)
-        before = self.queries.log_of(query)
-        log = before.with_files(files, position)
+        log = log.with_files(files, position)
         if files:
-            return [self._handing(query, files, log)]
-        before.become(log)
-        self.queries.tell()
+            return [self._handing(query, files, log, gone)]
+        if log.backing != before.backing:
+            self.queries.save(query, log)
+            for file in gone:
+                file.doom()
+        else:
+            before.become(log)
+            self.queries.tell()
         return []
 
-    def _handing(self, query: ContinuousQuery, files: Sequence[KeptFile], log: QueryLog) -> Handing:
+    def _handing(
+        self, query: ContinuousQuery, files: Sequence[KeptFile], log: QueryLog, gone: Sequence[KeptFile] = ()
+    ) -> Handing:
         delivering.check_room(self.store, query, log)
-        log, gone = tidied(self.store, query, log, self.queries.folder(query.id))
-        return Handing(query, files, log, gone)
+        log, others = tidied(self.store, query, log, self.queries.folder(query.id))
+        return Handing(query, files, log, [*gone, *others])
 
     def _hand_on_together(self, ready: Sequence[Handing]) -> dict[int, Error]:
         """Several queries in one commit, but so few that no client waits long for it; where that fails, one by one."""
@@ -272,6 +302,10 @@ class Stepper:
 
 
 # --- small things --------------------------------------------------------------------------------------
+
+
+def _files(backing: Backing | None) -> Sequence[KeptFile] | None:
+    return backing.files if backing is not None else None
 
 
 def key_places(query: ContinuousQuery) -> list[int]:
