@@ -19,6 +19,7 @@ from asking import rows, scn_now
 JOINED = "users JOIN orders ON uid = id"
 SPENT = f"SELECT region, count(*) AS n, sum(price) AS spent, avg(price) AS mean FROM {JOINED} GROUP BY region"
 ALL = "SELECT count(*) AS n, sum(price) AS spent, avg(price) AS mean FROM orders"
+COUNT = "SELECT count(*) AS n FROM orders"
 
 
 @pytest.fixture
@@ -54,7 +55,9 @@ def random_change(choose: random.Random, next_id: int) -> str:
     )
 
 
-@pytest.mark.parametrize("query", [SPENT, ALL, SPENT + " HAVING sum(price) > 30"], ids=["groups", "all", "having"])
+@pytest.mark.parametrize(
+    "query", [SPENT, ALL, COUNT, SPENT + " HAVING sum(price) > 30"], ids=["groups", "all", "count", "having"]
+)
 def test_a_view_with_kept_sums_answers_what_its_query_does(shop: Any, query: str) -> None:
     choose = random.Random(query)
     shop.sql(f"CREATE MATERIALIZED VIEW spent WITH (refresh = 'incremental') AS {query}")
@@ -272,3 +275,22 @@ def test_the_frames_of_each_commit_are_told_by_itself(db: Any) -> None:
                 (scn, "I", at, at - 1 if at > first else before)
                 for scn, at in zip(scns, range(first, first + 3), strict=True)
             ]
+
+
+def test_both_kernels_keep_the_same(session: Any) -> None:
+    choose, last = random.Random(7), make_ticks(session, True)
+    measure(session, choose, last, True, 20)
+    queries = {
+        "sums": "SELECT loc, count(*) AS n, sum(temp) AS s, avg(temp) AS a FROM ticks WHERE temp > 3 GROUP BY loc",
+        "frames": FRAMES["rows"],
+    }
+    session.sql("SET preimage = 'kept'")
+    try:
+        for name, query in queries.items():
+            session.sql(f"CREATE MATERIALIZED VIEW v_{name} AS {query}")
+        for _ in range(3):
+            measure(session, choose, last, True, 4)
+            for name, query in queries.items():
+                assert rows(session, f"SELECT * FROM v_{name}") == rows(session, query)
+    finally:
+        session.sql("SET preimage = 'auto'")

@@ -84,6 +84,14 @@ def run_one_select(connection: duckdb.DuckDBPyConnection, sql: str) -> duckdb.Du
     return connection.sql(sql)
 
 
+def run_one_copy(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
+    """Runs exactly one COPY, read once."""
+    statements = connection.extract_statements(sql)
+    if len(statements) != 1 or statements[0].type != duckdb.StatementType.COPY:
+        raise InternalError("what is written must be one SELECT", detail=sql)
+    connection.execute(statements[0])
+
+
 def _open(limits: Limits, folder: str) -> _Database:
     spill = Path(folder) / "spill" / str(os.getpid())
     spill.mkdir(parents=True, exist_ok=True)

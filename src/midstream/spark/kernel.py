@@ -17,7 +17,7 @@ import pickle
 import shutil
 import threading
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -267,14 +267,13 @@ def write_parquet(
     connection: duckdb.DuckDBPyConnection, sql: str, output: WriteParquet, name: str
 ) -> tuple[WrittenFile, ...]:
     """Writes the rows of a SELECT as a Parquet file whose columns have exactly their declared types."""
-    relation = duckdb_connection.run_one_select(connection, sql)
-    sources = zip(relation.columns, relation.types, output.columns, strict=True)
-    columns = [_stored(source, str(given), *column) for source, given, column in sources]
+    columns = _stored_columns(connection, sql, output.columns)
     # One file for a piece: DuckDB 2.0 can hang for ever when an error meets a COPY that starts further files.
     path = os.path.join(output.folder, f"{name}-0.parquet")
-    connection.execute(
+    duckdb_connection.run_one_copy(
+        connection,
         f"COPY (SELECT {', '.join(columns)} FROM ({sql})) TO {quote_text(path)} "
-        f"(FORMAT parquet, {_KEPT if output.compressed else _READ_SOON}, ROW_GROUP_SIZE {ROW_GROUP_ROWS})"
+        f"(FORMAT parquet, {_KEPT if output.compressed else _READ_SOON}, ROW_GROUP_SIZE {ROW_GROUP_ROWS})",
     )
     file = describe(path, output.columns)
     if file.rows > 0:
@@ -318,6 +317,16 @@ def copied(copies: CopyFiles, name: str) -> Iterator[list[WrittenFile]]:
                 Path(target).unlink(missing_ok=True)
     if failures:
         raise failures[0]
+
+
+def _stored_columns(connection: duckdb.DuckDBPyConnection, sql: str, columns: Sequence[tuple[str, Type]]) -> list[str]:
+    """The columns of a SELECT as they are stored. Only of intervals must be known how they are given: to bind a long
+    text takes as long as to run it over few rows."""
+    if not any("interval" in str(type_) for _, type_ in columns):
+        return [f"CAST(#{place} AS {duckdb_type(t)}) AS {quote_name(n)}" for place, (n, t) in enumerate(columns, 1)]
+    relation = duckdb_connection.run_one_select(connection, sql)
+    sources = zip(relation.columns, relation.types, columns, strict=True)
+    return [_stored(source, str(given), *column) for source, given, column in sources]
 
 
 def _stored(source: str, given: str, name: str, type_: Type) -> str:

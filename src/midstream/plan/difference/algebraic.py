@@ -121,6 +121,9 @@ class Groups:
             kept[text] = made
         if any(isinstance(node, exp.Grouping) for part in nodes for node in part.walk()):
             return None
+        if not keys and not arguments:
+            # A row must have something, where it only counts.
+            arguments.append(number(1))
         return cls(terms, query, keys, arguments, kept)
 
     # --- what is computed ------------------------------------------------------------------------
