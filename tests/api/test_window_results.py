@@ -330,3 +330,37 @@ def test_an_idle_stream_closes_its_windows(timed: Any) -> None:
         timed.sql("SET idle = 0")
     assert (10, 20, 2) in spans(timed), "a window that was handed out stays as it is"
     assert rows(timed, "SELECT n FROM late_e") == [(15,)]
+
+
+# Windows that are computed in the job that absorbs their last rows
+
+
+def plan_of(db: Any, view: str) -> str:
+    return "\n".join(line for (line,) in db.sql(f"EXPLAIN VIEW {view}").fetchall())
+
+
+def test_a_window_takes_no_job_of_its_own_when_its_last_rows_tell_that_it_is_complete(timed: Any) -> None:
+    timed.sql("CREATE STREAM s (n int)")
+    timed.sql("CREATE VIEW v AS SELECT n % 2 AS odd, sum(n) AS n FROM s [WINDOW 4 ROWS SLIDE 2 ROWS] GROUP BY n % 2")
+    timed.sql("CREATE VIEW t AS SELECT window_end, count(*) AS n FROM e [WINDOW 10 MINUTES SLIDE 5 MINUTES]")
+    for number in range(40):
+        feed(timed, number)
+        feed_at(timed, 2 * number)
+        odds = [n for n in range(max(number - (number + 1) % 2 - 3, 0), number + number % 2) if n % 2]
+        if number >= 3:
+            assert dict(rows(timed, "SELECT odd, n FROM v"))[1] == sum(odds[-2:]), number
+    assert len(rows(timed, "SELECT * FROM t ALL WINDOWS")) == 78 // 5
+    for view in ("v", "t"):
+        assert "windows in the jobs that absorbed their last rows" in plan_of(timed, view)
+
+
+def test_a_result_that_fails_keeps_no_row_from_being_absorbed(counted: Any) -> None:
+    """It is computed beside the rows at first, and then by itself."""
+    counted.sql("CREATE VIEW v AS SELECT 12 / (sum(n) - 3) AS n FROM s [WINDOW 2 ROWS]")
+    counted.sql("CREATE VIEW w AS SELECT sum(n) AS n FROM s [WINDOW 2 ROWS]")
+    counted.sql("CREATE VIEW total AS SELECT sum(n) AS n FROM s")
+    for numbers, last in (((4, 5), 9), ((1, 1), 2), ((1, 2), 3), ((7, 7), 14), ((8, 1), 9)):
+        feed(counted, *numbers)
+        assert rows(counted, "SELECT * FROM w") == [(last,)]
+    assert rows(counted, "SELECT * FROM total") == [(37,)]
+    assert "division by zero" in str(fault(lambda: rows(counted, "SELECT * FROM v")))

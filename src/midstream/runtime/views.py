@@ -91,6 +91,7 @@ class Views:
     def _attend(self, reader: PipelineReader) -> None:
         reader.grown = self._grown
         reader.seed = lambda stream, scn: time_at(self._store, stream, scn)
+        reader.foresee = self.windows.foresee
 
     def _grown(self, reader: PipelineReader) -> None:
         """A pipeline has absorbed a batch."""

@@ -108,7 +108,7 @@ class WindowJob:
         chunks = [self.spans[start : start + size] for start in range(0, len(self.spans), size)]
         every = self.plan.all_windows() if kernel == "duckdb" else None
         if every is not None and "duckdb" not in every.refusals:
-            pieces = [self._all_windows_piece(every, chunk, output) for chunk in chunks]
+            pieces = [self.all_windows_piece(every, chunk, output) for chunk in chunks]
         else:
             pieces = self._pieces(upper, words, kernel, sources, chunks, output)
         pieces += [new.piece(sources.piece(""), self.folder) for new in self.pairs]
@@ -125,6 +125,14 @@ class WindowJob:
         seconds = time.monotonic() - started
         return self._computed(chunks, answers, seconds)
 
+    def sum_up(self, stop: Cancellation | None) -> None:
+        """Makes the sums of basic windows that can be made now."""
+        sums = self._sums()
+        if sums:
+            held = [list(reader.state.files) for _, reader, _ in sums]
+            self._keep_sums(sums, self._run_pieces("duckdb", [due.piece(r.state) for _, r, due in sums], stop))
+            del held
+
     def _computed(self, chunks: Sequence[Sequence[Span]], answers: Sequence[Answer], seconds: float) -> Computed:
         scn, gone, paired = self.picture.state.scn, list[KeptFile](), dict[str, Pairs]()
         for new, answer in zip(self.pairs, answers[len(chunks) :], strict=False):
@@ -133,7 +141,7 @@ class WindowJob:
         results: list[WindowResult] = []
         for chunk, answer in zip(chunks, answers, strict=False):
             files = kept_files(self.store, [answer], scn)
-            results += _results(chunk, answer, files[0] if files else None, scn)
+            results += results_of(chunk, answer, files[0] if files else None, scn)
         return Computed(results, paired, gone, seconds)
 
     def _sources(self, upper: BoundQuery) -> tuple[Kernel, Sources]:
@@ -146,7 +154,7 @@ class WindowJob:
 
     # --- one query for all windows ---------------------------------------------------------------
 
-    def _all_windows_piece(self, every: BoundQuery, spans: Sequence[Span], output: WriteParquet) -> Piece:
+    def all_windows_piece(self, every: BoundQuery, spans: Sequence[Span], output: WriteParquet) -> Piece:
         sources = Sources("duckdb")
         for scan in every.scans:
             if scan.source == "state":
@@ -322,7 +330,7 @@ def _counts(kernel: Kernel) -> tuple[str, str]:
     return "counts", f"SELECT {column} AS number, count(*) AS n FROM output GROUP BY {column}"
 
 
-def _results(spans: Sequence[Span], answer: Answer, file: KeptFile | None, scn: int) -> Iterator[WindowResult]:
+def results_of(spans: Sequence[Span], answer: Answer, file: KeptFile | None, scn: int) -> Iterator[WindowResult]:
     counts = {row["number"]: row["n"] for row in answer.checks["counts"].to_pylist()}
     for span in spans:
         rows = counts.get(span.number, 0)

@@ -21,6 +21,7 @@ from midstream.errors import Cancelled, Error, InternalError
 from midstream.ingest.arrow_types import arrow_schema
 from midstream.ingest.conform import conform
 from midstream.kernels import quote_name
+from midstream.log.batches import Batch
 from midstream.maintenance.engine import Cancellation, FileColumn, Piece
 from midstream.plan.cut import Program, ViewPlan
 from midstream.plan.windows import session_words
@@ -29,6 +30,7 @@ from midstream.relations.view import ContinuousView
 from midstream.relations.window import EVER, Window
 from midstream.runtime.chunking import Chunking
 from midstream.runtime.clocks import lateness_of
+from midstream.runtime.foreseeing import Foreknowledge, Foreseen, foresee
 from midstream.runtime.lateness import LATE, LateReader
 from midstream.runtime.pairs import Pairs
 from midstream.runtime.pipelines import PipelineReader
@@ -54,10 +56,13 @@ class Spent:
     """What the windows of a view have cost since the database was opened."""
 
     windows: int = 0
+    """Computed in jobs of their own,"""
     jobs: int = 0
     seconds: float = 0.0
     last_windows: int = 0
     last_seconds: float = 0.0
+    foreseen: int = 0
+    """and in those that absorbed their last rows."""
 
     def add(self, windows: int, seconds: float) -> None:
         self.windows, self.jobs, self.seconds = self.windows + windows, self.jobs + 1, self.seconds + seconds
@@ -90,6 +95,7 @@ class Windows:
         self.spent: dict[int, Spent] = {}
         self.chunking: dict[int, Chunking] = {}
         """In how many chunks the newest basic window of a view by rows is absorbed."""
+        self._foreknown = Foreknowledge(store)
 
     # --- life ------------------------------------------------------------------------------------
 
@@ -150,6 +156,7 @@ class Windows:
             log = self._logs.pop(view_id, None)
             self._failed.pop(view_id, None)
             self.chunking.pop(view_id, None)
+        self._foreknown.drop(view_id)
         self._store.catalog.forget(_name(view_id))
         for file in log.files if log is not None else ():
             file.doom()
@@ -323,6 +330,17 @@ class Windows:
 
     # --- computing -------------------------------------------------------------------------------
 
+    def foresee(self, reader: PipelineReader, batch: Batch) -> list[Foreseen]:
+        """The windows that a batch completes, to be computed in the job that absorbs it."""
+        found = []
+        for view in self._all():
+            readers = self._views.readers_of(view.id) if view.id in reader.state.views else []
+            if len(readers) == 1 and not self._failed.get(view.id):
+                plan, log, folder = self._views.plan(view), self.log_of(view), self.folder(view.id)
+                job = partial(self._job, view, plan, log, Moment(self._store.catalog.state, {}), DEFAULTS)
+                found.append(foresee(job, plan, view, log, reader, batch, folder, self._foreknown))
+        return [foreseen for foreseen in found if foreseen is not None]
+
     def newest(
         self, view: ContinuousView, state: CatalogState, settings: Mapping[str, object], stop: Cancellation | None
     ) -> Result:
@@ -359,12 +377,14 @@ class Windows:
             self._hand_on(view, log)
             now = self._now(view, plan, stop)
             ended: tuple[int, int] | None = None
+            spans: Sequence[Span]
             if plan.times:
                 spans, ended = self._sessions(view, plan, log, now, stop)
             else:
                 spans = self._spans(view, plan, log, now)
             if spans:
                 with self._seen(view, plan, state, stop) as picture:
+                    spans = self._hand_out_foreknown(view, plan, log, spans, picture, stop)
                     for start in range(0, len(spans), AT_ONCE * self._store.engine.cores):
                         part = spans[start : start + AT_ONCE * self._store.engine.cores]
                         self._compute(view, plan, log, part, picture, settings, stop)
@@ -437,6 +457,38 @@ class Windows:
                 self._store.streams.wait(entry.id, at.scn, cancellation=stop)
             yield Moment(at, self._views.results_of(plan.reads, at, stop))
 
+    def _hand_out_foreknown(
+        self,
+        view: ContinuousView,
+        plan: ViewPlan,
+        log: WindowLog,
+        spans: Sequence[Span],
+        picture: Moment,
+        stop: Cancellation | None,
+    ) -> Sequence[Span]:
+        """The windows that are left when those are handed out whose results are known."""
+        known = self._foreknown.take(view.id, spans)
+        if known:
+            self._record(view, log, known, {})
+            self._watch(view, plan)
+            self.spent.setdefault(view.id, Spent()).foreseen += len(known)
+            self._job(view, plan, log, picture, DEFAULTS, ()).sum_up(stop)
+        return spans[len(known) :]
+
+    def _job(
+        self,
+        view: ContinuousView,
+        plan: ViewPlan,
+        log: WindowLog,
+        picture: Moment,
+        settings: Mapping[str, object],
+        spans: Sequence[Span],
+    ) -> WindowJob:
+        readers = self._views.readers_of(view.id)
+        positions = {entry.id: self._position(entry, reader, None) for entry, reader in readers}
+        folder = self.folder(view.id)
+        return WindowJob(self._store, view, plan, log, readers, spans, picture, settings, folder, positions)
+
     def _compute(
         self,
         view: ContinuousView,
@@ -447,12 +499,7 @@ class Windows:
         settings: Mapping[str, object],
         stop: Cancellation | None,
     ) -> None:
-        readers = self._views.readers_of(view.id)
-        positions = {entry.id: self._position(entry, reader, None) for entry, reader in readers}
-        job = WindowJob(
-            self._store, view, plan, log, readers, spans, picture, settings, self.folder(view.id), positions
-        )
-        computed = job.run(stop)
+        computed = self._job(view, plan, log, picture, settings, spans).run(stop)
         self.spent.setdefault(view.id, Spent()).add(len(spans), computed.seconds)
         self._record(view, log, computed.results, computed.pairs)
         self._watch(view, plan)

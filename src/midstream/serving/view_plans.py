@@ -113,9 +113,11 @@ def _results_lines(session: Session, view: ContinuousView) -> Iterator[str]:
         tried = ", ".join(f"{chunks}: {seconds * 1000:,.0f} ms" for chunks, seconds in search.history) or "nothing yet"
         state = "found" if search.settled is not None else "being looked for"
         yield f"The newest basic window is absorbed in {search.chunks} chunks ({state}; answers by chunks: {tried})"
-    if spent is not None:
+    if spent is not None and spent.foreseen:
+        yield f"Since the database was opened: {spent.foreseen:,} windows in the jobs that absorbed their last rows"
+    if spent is not None and spent.jobs:
         yield (
-            f"Since the database was opened: {spent.windows:,} windows in {spent.jobs:,} jobs, on average "
+            f"Since the database was opened: {spent.windows:,} windows in {spent.jobs:,} jobs of their own, on average "
             f"{spent.seconds / spent.jobs * 1000:,.0f} ms a job; the last had {spent.last_windows} in "
             f"{spent.last_seconds * 1000:,.0f} ms"
         )
