@@ -69,7 +69,7 @@ def test_a_session_from_first_table_to_goodbye(shell: Terminal, tmp_path: Path) 
     assert "SELECT 7 AS seven;" in (tmp_path / ".midstream_history").read_text()
 
 
-def test_ctrl_c_cancels_the_statement_and_keeps_the_shell(shell: Terminal) -> None:
+def test_ctrl_c_cancels_the_statement_or_ends_the_changes_and_keeps_the_shell(shell: Terminal) -> None:
     shell.type("SELECT 1 AS warm;\r")
     shell.expect("(1 row)")
     shell.type(LONG_QUERY + "\r")
@@ -79,6 +79,18 @@ def test_ctrl_c_cancels_the_statement_and_keeps_the_shell(shell: Terminal) -> No
     shell.expect("shop>", seconds=20)
     shell.type("SELECT 41 + 1 AS answer;\r")
     shell.expect("│     42 │")
+    shell.expect("shop>")
+
+    shell.type("CREATE STREAM ticks (n int);\r")
+    shell.expect("CREATE STREAM")
+    shell.type("CREATE VIEW each_second AS SELECT count(*) AS n FROM ticks [WINDOW 1 SECOND];\r")
+    shell.expect("CREATE VIEW")
+    shell.type("INSERT INTO ticks VALUES (1);\r")
+    shell.expect("INSERT 0 1")
+    shell.type("SUBSCRIBE TO each_second;\r")
+    shell.expect("Waiting for changes; Ctrl-C ends it.")
+    shell.expect("  I  n=0")
+    shell.type("\x03")
     shell.expect("shop>")
 
 

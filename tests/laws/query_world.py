@@ -196,6 +196,9 @@ class QueryWorld:
         if seed % 2 == 0:
             # Sums of groups are kept, however few rows there are.
             self.db.sql("SET preimage = 'kept'")
+        if seed % 3 == 0:
+            # Rows that came with what they refer to are joined apart from others, however small the tables are.
+            self.db.sql("SET foreign_key_units = 'on'")
         self._make_tables()
 
     def open(self) -> None:
