@@ -162,3 +162,16 @@ def test_lines_of_new_and_of_older_orders(bank: Any, units: str) -> None:
                 session.sql("COMMIT")
             told += heard(feed, len(lines))
         assert sorted(told) == sorted(("I", *row) for row in rows(bank, query))
+
+
+@pytest.mark.parametrize(
+    ("query", "hint"),
+    [
+        ("SELECT cq_recompute('red') + 1", "Call it by itself: SELECT cq_recompute('query')."),
+        ("SELECT 1 FROM payments WHERE unsubscribe('q', 'r')", "Call it by itself"),
+        ("SELECT dequeue('q', 'r')", "It stands in FROM"),
+    ],
+)
+def test_what_does_something_is_no_part_of_a_query(bank: Any, query: str, hint: str) -> None:
+    error = fault(lambda: bank.sql(query))
+    assert "does something, and cannot be part of a query" in str(error) and hint in str(error)

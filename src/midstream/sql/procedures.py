@@ -13,6 +13,12 @@ from midstream.sql.positions import position_of
 from midstream.sql.statements import Sql
 
 RECOMPUTE, DEQUEUE, UNSUBSCRIBE = "cq_recompute", "dequeue", "unsubscribe"
+PROCEDURES = {
+    RECOMPUTE: "Call it by itself: SELECT cq_recompute('query').",
+    DEQUEUE: "It stands in FROM: SELECT * FROM dequeue('queue', 'subscriber').",
+    UNSUBSCRIBE: "Call it by itself: SELECT unsubscribe('queue', 'subscriber').",
+}
+"""How each is called."""
 
 
 @dataclass(frozen=True)

@@ -11,12 +11,13 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from midstream.errors import Error, Forbidden, Position, UndefinedName
+from midstream.errors import Error, Forbidden, Position, UndefinedName, Unsupported
 from midstream.plan.functions import FORBIDDEN, FUNCTIONS_BY_NAME, is_operator
 from midstream.plan.functions.model import Function
 from midstream.plan.typing.coercion import casts_implicitly, common_type, is_preferred
 from midstream.plan.typing.conversion import constant, convert, exactly, numeric_literal_type
 from midstream.plan.typing.nodes import is_unknown, type_of
+from midstream.sql.procedures import PROCEDURES
 from midstream.types import BOOLEAN, NULL, NUMERIC, TEXT, Type, array_of
 
 Nodes = list[exp.Expression]
@@ -35,6 +36,10 @@ def unknown_function(name: str, arguments: Nodes, position: Position | None) -> 
     if name in FORBIDDEN:
         return Forbidden(
             f"function {name} is not allowed", detail="It reaches outside the database.", position=position
+        )
+    if name in PROCEDURES:
+        return Unsupported(
+            f"{name} does something, and cannot be part of a query", hint=PROCEDURES[name], position=position
         )
     types = [_shown(argument) for argument in arguments]
     if is_operator(name):
