@@ -755,6 +755,10 @@ def test_after_three_tries_a_change_is_parked_and_the_query_goes_on(watched: Any
     wait_for(lambda: len(rows(watched, "SELECT * FROM dead_warn")) == 1)
     assert "not two" in repr(rows(watched, "SELECT * FROM dead_warn"))
     assert state_of(watched, "negative_balance") == "ACTIVE"
+    watched.sql("DROP TABLE dead_warn")
+    pay(watched, (2, -1))
+    wait_for(lambda: "dead_warn" in {row[0] for row in watched.sql("SHOW TABLES").fetchall()})
+    assert [(row[2], "not two" in row[5]) for row in rows(watched, "SELECT * FROM dead_warn")] == [("U", True)]
 
 
 def test_triggers_go_on_after_a_restart_without_one_call_more(database: Any, tmp_path: Path, called: list[Any]) -> None:

@@ -20,7 +20,7 @@ import pyarrow as pa
 from midstream.errors import OutOfResources, TransactionConflict, UndefinedName
 from midstream.ingest.sources import ArrowSource
 from midstream.relations.query import ContinuousQuery, Trigger
-from midstream.relations.table import ROW_ID, Table
+from midstream.relations.table import ROW_ID, Column, Table
 from midstream.runtime.continuous.changes import Change, Place, changes_in
 from midstream.runtime.continuous.computing import context_at
 from midstream.runtime.continuous.log import QueryLog, log_name, read_log
@@ -31,6 +31,7 @@ from midstream.runtime.states import KeptFile
 from midstream.runtime.store import ID_BLOCK, Store
 from midstream.runtime.transaction import Transaction
 from midstream.runtime.writing import Writer
+from midstream.types import BIGINT, TEXT, TIMESTAMPTZ
 
 if TYPE_CHECKING:
     from midstream.runtime.continuous.queries import Queries
@@ -277,16 +278,26 @@ class Triggers:
         }
 
         def work(transaction: Transaction) -> None:
-            table = transaction.state.relations.get(dead_letters(trigger.name))
-            if isinstance(table, Table):
-                writer = Writer(transaction, context_at(transaction.state), DEFAULTS)
-                writer.insert_values(table, list(table.columns), [[row[column.name] for column in table.columns]])
+            name = dead_letters(trigger.name)
+            table = transaction.state.relations.get(name)
+            if not isinstance(table, Table):
+                # Somebody has dropped it.
+                table = dead_table(self._store, name)
+                transaction.define([table])
+            writer = Writer(transaction, context_at(transaction.state), DEFAULTS)
+            writer.insert_values(table, list(table.columns), [[row.get(column.name) for column in table.columns]])
 
         _committed(self._store, work)
 
 
 def dead_letters(trigger: str) -> str:
     return f"dead_{trigger}"
+
+
+def dead_table(store: Store, name: str) -> Table:
+    columns = (("id", TEXT), ("scn", BIGINT), ("kind", TEXT), ("row", TEXT), ("old", TEXT), ("error", TEXT))
+    made = [Column(column, type_, id=number) for number, (column, type_) in enumerate(columns, 1)]
+    return Table(store.catalog.new_id(), name, (*made, Column("failed_at", TIMESTAMPTZ, id=len(made) + 1)))
 
 
 def function_of(path: str) -> Callable[[Change], object]:

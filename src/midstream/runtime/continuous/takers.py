@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from midstream.errors import UndefinedName
 from midstream.relations.query import Queue, Trigger
-from midstream.relations.table import Column, Table
-from midstream.runtime.continuous.delivering import dead_letters, function_of, trigger_reader
+from midstream.runtime.continuous.delivering import dead_letters, dead_table, function_of, trigger_reader
 from midstream.runtime.continuous.naming import check_free, find_query
-from midstream.runtime.store import Store
 from midstream.runtime.writing import Writer
 from midstream.sql.statements import CreateQueue, CreateTrigger
-from midstream.types import BIGINT, TEXT, TIMESTAMPTZ
 
 
 def create_queue(writer: Writer, statement: CreateQueue) -> None:
@@ -33,7 +30,7 @@ def create_trigger(writer: Writer, statement: CreateTrigger) -> None:
     trigger = Trigger(store.catalog.new_id(), statement.name, statement.on, statement.function, statement.channel)
     dead = dead_letters(statement.name)
     if dead not in state.relations:
-        transaction.define([_dead_table(store, dead)])
+        transaction.define([dead_table(store, dead)])
     transaction.define([trigger])
     position = store.queries.log_of(query).position if query.id not in transaction.defined else state.scn
     name, text = store.queries.readers.written(query, trigger_reader(trigger), (position, 1 << 60))
@@ -50,9 +47,3 @@ def _check_function(path: str) -> None:
             hint="Write 'package.module:function', of a module that this process can import.",
             sqlstate="42883",
         ) from error
-
-
-def _dead_table(store: Store, name: str) -> Table:
-    columns = (("id", TEXT), ("scn", BIGINT), ("kind", TEXT), ("row", TEXT), ("old", TEXT), ("error", TEXT))
-    made = [Column(column, type_, id=number) for number, (column, type_) in enumerate(columns, 1)]
-    return Table(store.catalog.new_id(), name, (*made, Column("failed_at", TIMESTAMPTZ, id=len(made) + 1)))
