@@ -379,6 +379,7 @@ class QueryWorld:
         """An open subscription would be told that changes are missing."""
         watched.feed.close()
         watched.reported, watched.feed = watched.answer, self.db.subscribe(watched.name)
+        watched.complete_at = scn_now(self.db)
 
     def deactivate(self, watched: Watched) -> None:
         """With all computed before, so that it is known what was."""
