@@ -48,7 +48,7 @@ WHOLE = Sizes(
     filling=4.0,
     search=40,
     at_once=100,
-    rounds=3,
+    rounds=1,
     slides=20,
     kernel_slides=5,
 )

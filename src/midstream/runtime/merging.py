@@ -32,10 +32,17 @@ PATIENCE = 1.0
 
 
 class Merger:
-    def __init__(self, store: Store, plan: Callable[[ContinuousView], ViewPlan], windows: Windows) -> None:
+    def __init__(
+        self,
+        store: Store,
+        plan: Callable[[ContinuousView], ViewPlan],
+        windows: Windows,
+        is_read: Callable[[State], bool],
+    ) -> None:
         self._store = store
         self._plan = plan
         self._windows = windows
+        self._is_read = is_read
         self._lock = threading.Lock()
         self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="midstream-merge")
         self._merging: set[int] = set()
@@ -52,7 +59,8 @@ class Merger:
     def grown(self, reader: PipelineReader) -> None:
         """A pipeline has one file more."""
         with self._lock:
-            if reader.id in self._merging or not reader.state.crowded((), idle=True):
+            is_read = self._is_read(reader.state)
+            if reader.id in self._merging or not reader.state.crowded((), idle=True, is_read=is_read):
                 return
             self._merging.add(reader.id)
         try:
@@ -82,7 +90,7 @@ class Merger:
     def _merge(self, reader: PipelineReader) -> bool:
         """Many files of one level become one of the next; whether there were many."""
         streams, state = self._store.streams, reader.state
-        old = state.crowded(streams.cuts, idle=streams.is_idle(reader.id))
+        old = state.crowded(streams.cuts, idle=streams.is_idle(reader.id), is_read=self._is_read(state))
         if not old:
             return False
         pieces = self._merge_pieces(state, old)

@@ -23,6 +23,8 @@ FEW_FILES = 8
 """So many files of a level are merged into one of the next."""
 LARGE = 50_000
 """Fewer rows are read faster than they are merged."""
+SMALL, MUCH = 4, 6
+"""A fourth of the large run is still small beside it; when a sixth is reached, there is time to merge."""
 
 
 class KeptFile:
@@ -168,15 +170,18 @@ class State:
         oldest = min(cuts, default=None)
         return runs_of([file for file in self.files if oldest is None or file.upto <= oldest])
 
-    def crowded(self, cuts: Sequence[int], *, idle: bool) -> list[KeptFile]:
-        """Files that should be merged: many of one level, or, when there is nothing else to do, large ones of which
-        several have the same groups, since every read merges them again."""
+    def crowded(self, cuts: Sequence[int], *, idle: bool, is_read: bool = False) -> list[KeptFile]:
+        """Files that should be merged: many of one level; when there is nothing else to do, large ones of which several
+        have the same groups, since every read merges them again; and while somebody reads, all, before the small ones
+        are so many that a read would have to merge the large run, too."""
         runs = self.runs(cuts)
         for level in sorted({run.level for run in runs}):
             same = [run for run in runs if run.level == level]
             if len(same) >= FEW_FILES:
                 return [file for run in same for file in run.files]
         largest = max((run.rows for run in runs), default=0)
+        if is_read and largest >= LARGE and sum(run.rows for run in runs) - largest > largest // MUCH:
+            return [file for run in runs for file in run.files]
         large = [run for run in runs if run.rows >= max(LARGE, largest // 5)]
         return [file for run in large for file in run.files] if idle and len(large) > 1 else []
 
@@ -209,4 +214,4 @@ def main_and_rest(files: Sequence[KeptFile]) -> tuple[list[KeptFile], list[KeptF
     if main is None or main.rows < LARGE:
         return None
     rest = [file for file in files if file not in main.files]
-    return (list(main.files), rest) if sum(file.rows for file in rest) <= main.rows // 4 else None
+    return (list(main.files), rest) if sum(file.rows for file in rest) <= main.rows // SMALL else None

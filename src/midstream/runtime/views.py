@@ -30,7 +30,7 @@ from midstream.runtime.reading import Picture
 from midstream.runtime.refreshing import Inputs, Refresh, plan_refresh
 from midstream.runtime.results import Moment, Result
 from midstream.runtime.settings import DEFAULTS
-from midstream.runtime.states import KeptFile
+from midstream.runtime.states import KeptFile, State
 from midstream.runtime.store import Store
 from midstream.runtime.windows import Windows
 from midstream.sql import parse_query
@@ -51,7 +51,7 @@ class Views:
         self._plans: dict[int, tuple[object, ViewPlan]] = {}
         self._results: dict[int, Result] = {}
         self.windows = Windows(store, self)
-        self.merger = Merger(store, self.plan, self.windows)
+        self.merger = Merger(store, self.plan, self.windows, self._is_read)
         self._maker = Maker(store, self.plan, self.readers, self._attend)
         self.path = store.path / "views"
         self.refreshes: dict[int, tuple[int, float]] = {}
@@ -92,6 +92,11 @@ class Views:
         reader.grown = self._grown
         reader.seed = lambda stream, scn: time_at(self._store, stream, scn)
         reader.foresee = self.windows.foresee
+
+    def _is_read(self, state: State) -> bool:
+        """Whether somebody reads a view that has partials in a state."""
+        found = [result for id in state.views if (result := self._results.get(id)) is not None]
+        return any(result.was_read and time.monotonic() - result.at < LATELY for result in found)
 
     def _grown(self, reader: PipelineReader) -> None:
         """A pipeline has absorbed a batch."""
