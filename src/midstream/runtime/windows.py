@@ -334,12 +334,18 @@ class Windows:
         """The windows that a batch completes, to be computed in the job that absorbs it."""
         found = []
         for view in self._all():
-            readers = self._views.readers_of(view.id) if view.id in reader.state.views else []
-            if len(readers) == 1 and not self._failed.get(view.id):
-                plan, log, folder = self._views.plan(view), self.log_of(view), self.folder(view.id)
-                job = partial(self._job, view, plan, log, Moment(self._store.catalog.state, {}), DEFAULTS)
-                found.append(foresee(job, plan, view, log, reader, batch, folder, self._foreknown))
+            if view.id in reader.state.views and view.id not in self._failed:
+                # Nothing depends on it but speed: the view may just be dropped, say.
+                with suppress(Exception):
+                    found.append(self._foreseen_of(view, reader, batch))
         return [foreseen for foreseen in found if foreseen is not None]
+
+    def _foreseen_of(self, view: ContinuousView, reader: PipelineReader, batch: Batch) -> Foreseen | None:
+        if len(self._views.readers_of(view.id)) != 1:
+            return None
+        plan, log, folder = self._views.plan(view), self.log_of(view), self.folder(view.id)
+        job = partial(self._job, view, plan, log, Moment(self._store.catalog.state, {}), DEFAULTS)
+        return foresee(job, plan, view, log, reader, batch, folder, self._foreknown)
 
     def newest(
         self, view: ContinuousView, state: CatalogState, settings: Mapping[str, object], stop: Cancellation | None
