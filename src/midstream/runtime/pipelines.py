@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Protocol
 
+from midstream.errors import Error
 from midstream.kernels import Kernel, quote_name
 from midstream.log.batches import ARRIVED, Batch
 from midstream.log.files import disk_errors
@@ -152,7 +154,9 @@ class PipelineReader:
             self.state.files = [*self.state.files, *files]
             self.state.clock = clock
             for one, answer in zip(foreseen, others, strict=True):
-                one.settle(answer, batch.upto)
+                with suppress(Error):
+                    # It is computed again.
+                    one.settle(answer, batch.upto)
             self.grown(self)
 
         return Absorbed(replace(self.state, files=[*self.state.files, *files], clock=clock).written(), settle=settle)
