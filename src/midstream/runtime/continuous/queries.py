@@ -320,7 +320,20 @@ class Queries:
                 self._round()
             # While commits come without end, computing takes a quarter of the time, and most commits meet with none of
             # it. What comes meanwhile is one group: the longer a round takes, the more commits the next one has.
-            self._hurry.wait(min(RESTS * (time.monotonic() - began), LONGEST_REST))
+            if self._is_behind():
+                self._hurry.wait(min(RESTS * (time.monotonic() - began), LONGEST_REST))
+
+    def _is_behind(self) -> bool:
+        """Whether something was committed meanwhile."""
+        catalog, state = self._store.catalog, self._store.catalog.state
+        for query in self._all(state):
+            with contextlib.suppress(Error):
+                log = self.log_of(query)
+                if query.when == "on commit" and log.status == "active":
+                    ids = [table.id for table in self.plans_of(query).tables(state)]
+                    if ids and catalog.commits_that_changed(ids, log.position, state.scn):
+                        return True
+        return False
 
     def _pause(self) -> float | None:
         """How long until the clock has something to do; None: until somebody wakes it."""
