@@ -61,7 +61,7 @@ def random_change(choose: random.Random, next_id: int) -> str:
 def test_a_view_with_kept_sums_answers_what_its_query_does(shop: Any, query: str) -> None:
     choose = random.Random(query)
     shop.sql(f"CREATE MATERIALIZED VIEW spent WITH (refresh = 'incremental') AS {query}")
-    for step in range(12):
+    for step in range(7):
         shop.sql(random_change(choose, 1000 + step))
         if choose.random() < 0.8:
             assert rows(shop, "SELECT * FROM spent") == rows(shop, query)
@@ -120,7 +120,7 @@ def test_a_key_that_nothing_proves_is_checked_with_kept_sums_too(shop: Any) -> N
 def test_kept_sums_stay_few_and_go_with_the_view(shop: Any) -> None:
     folder = Path(shop.path)
     shop.sql(f"CREATE MATERIALIZED VIEW spent AS {SPENT}")
-    for step in range(20):
+    for step in range(10):
         shop.sql(f"INSERT INTO orders VALUES ({1000 + step}, {step + 1}, 1)")
         rows(shop, "SELECT * FROM spent")
     assert rows(shop, "SELECT * FROM spent") == rows(shop, SPENT)
@@ -245,9 +245,9 @@ def test_frames_over_a_table_that_grows(db: Any, strictly: bool, names: list[str
     measure(db, choose, last, strictly, 10)
     for name in names:
         db.sql(f"CREATE MATERIALIZED VIEW v_{name} WITH (refresh = 'incremental') AS {FRAMES[name]}")
-    for step in range(8):
+    for step in range(5):
         measure(db, choose, last, strictly, choose.randint(1, 6))
-        for name in names if step % 3 else ():
+        for name in names if step % 2 else ():
             assert rows(db, f"SELECT * FROM v_{name}") == rows(db, FRAMES[name]), f"{name}, step {step}"
     measure(db, choose, last, strictly, 300)
     for name in names:
@@ -277,6 +277,7 @@ def test_the_frames_of_each_commit_are_told_by_itself(db: Any) -> None:
             ]
 
 
+@pytest.mark.long
 def test_both_kernels_keep_the_same(session: Any) -> None:
     choose, last = random.Random(7), make_ticks(session, True)
     measure(session, choose, last, True, 20)
