@@ -6,16 +6,19 @@ The change of a query is computed by DuckDB from what the plan asks for: tables 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timezone
 from random import Random
+from types import MappingProxyType
 from typing import Any
 
 import duckdb
 
+from midstream.kernels import kernel_type
 from midstream.plan import BindContext, BoundQuery, bind_query
 from midstream.plan.difference import Changed, Difference, bind_difference
-from midstream.relations.table import Column, ForeignKey, Key, Table
+from midstream.relations.table import Column, ForeignKey, IncreasingConstraint, Key, Table
+from midstream.relations.view import Derived
 from midstream.sql import parse_query
 from midstream.types import BIGINT, INT, TEXT
 
@@ -39,12 +42,19 @@ LINES = Table(
     (ForeignKey("lines_oid_fkey", ("oid",), "orders", ("oid",), "cascade"),),
 )
 OTHER = Table(4, "other", (Column("a", INT), Column("b", INT), Column("c", TEXT)))
-TABLES = {table.name: table for table in (USERS, ORDERS, LINES, OTHER)}
+_MEASURES = (Column("loc", INT, True), Column("at", INT, True), Column("temp", INT))
+TICKS = Table(5, "ticks", _MEASURES, (IncreasingConstraint("up", "at", ("loc",), True),))
+BEATS = Table(6, "beats", _MEASURES, (IncreasingConstraint("up", "at", ()),))
+TABLES = {table.name: table for table in (USERS, ORDERS, LINES, OTHER, TICKS, BEATS)}
+GROWING = ("ticks", "beats")
+"""Rows only come to them."""
 _SQL_TYPES = {BIGINT: "BIGINT", INT: "INTEGER", TEXT: "VARCHAR"}
 
 Row = tuple[Any, ...]
 Image = dict[str, dict[int, Row]]
 """The rows of each table by their row ids."""
+Kept = Mapping[str, Sequence[Row]]
+"""What was kept of a query, by the names under which it is read."""
 
 QUERIES = """
 SELECT * FROM other WHERE a > 1;
@@ -105,7 +115,22 @@ SELECT x.a, y.n FROM other x JOIN (SELECT a, count(*) AS n FROM other GROUP BY a
 SELECT a FROM other WHERE a IN (SELECT x FROM orders UNION SELECT item FROM lines);
 SELECT sum(q.s) FROM (SELECT uid, sum(x) AS s FROM orders GROUP BY uid) q;
 SELECT o.oid, l.item, l2.item
-  FROM orders o JOIN lines l ON l.oid = o.oid JOIN lines l2 ON l2.oid = o.oid AND l2.price < l.price
+  FROM orders o JOIN lines l ON l.oid = o.oid JOIN lines l2 ON l2.oid = o.oid AND l2.price < l.price;
+SELECT count(*) FROM lines;
+SELECT count(*), sum(l.price), avg(l.price) FROM lines l JOIN orders o ON l.oid = o.oid
+  WHERE o.x > 1 HAVING count(*) <> 3;
+SELECT u.name, q.n FROM (SELECT uid, count(*) AS n, sum(x) AS s FROM orders GROUP BY uid) q
+  JOIN users u ON u.id = q.uid;
+SELECT n + 1 FROM (SELECT c, count(*) AS n, sum(a) AS s FROM other WHERE b > 0 GROUP BY c) q WHERE s > 2;
+SELECT loc, at, lag(temp) OVER (PARTITION BY loc ORDER BY at) FROM ticks;
+SELECT loc, at, sum(temp) OVER (PARTITION BY loc ORDER BY at ROWS BETWEEN 2 PRECEDING AND 1 PRECEDING),
+  count(*) OVER (PARTITION BY loc, temp ORDER BY at RANGE BETWEEN 3 PRECEDING AND CURRENT ROW)
+  FROM ticks WHERE temp > 0;
+SELECT d FROM (SELECT temp - lag(temp, 2) OVER (PARTITION BY loc ORDER BY at) AS d FROM ticks) q WHERE d > 0;
+SELECT at, count(*) OVER (ORDER BY at RANGE BETWEEN 2 PRECEDING AND CURRENT ROW) FROM beats;
+SELECT loc, at, max(temp) OVER (PARTITION BY loc ORDER BY at RANGE CURRENT ROW),
+  sum(temp) OVER (PARTITION BY temp ORDER BY at RANGE BETWEEN 4 PRECEDING AND 1 PRECEDING) FROM beats;
+SELECT loc, sum(temp) OVER (PARTITION BY loc ORDER BY at), row_number() OVER (PARTITION BY loc ORDER BY at) FROM ticks
 """
 SHAPES = tuple(" ".join(text.split()) for text in QUERIES.split(";"))
 
@@ -136,7 +161,7 @@ class Shop:
             kind = self._random.choice(kinds)
             if kind == "i":
                 self._insert(name)
-            elif self.rows[name]:
+            elif self.rows[name] and name not in GROWING:
                 id = self._random.choice(list(self.rows[name]))
                 if kind == "d":
                     self._delete(name, id)
@@ -146,6 +171,13 @@ class Shop:
     def _new(self) -> int:
         self._next += 1
         return self._next
+
+    def _measure(self, name: str) -> Row:
+        """The next one of a place, behind all that are there, or at least not before them."""
+        loc, rows = self._random.choice([0, 1]), self.rows[name].values()
+        step = self._random.choice([1, 2]) if name == "ticks" else self._random.choice([0, 0, 1, 3])
+        last = max((at for place, at, _ in rows if place == loc or name == "beats"), default=0)
+        return loc, last + step, self._value()
 
     def _value(self) -> int | None:
         return self._random.choice([None, 0, 1, 2, 3, 4])
@@ -160,6 +192,8 @@ class Shop:
             row = (self._new(), pick(["a", "b", None]), pick([10, 17, 18, 30, None]))
         elif name == "orders":
             row = (self._new(), pick(self._keys("users")), self._value())
+        elif name in GROWING:
+            row = self._measure(name)
         elif name == "lines":
             row = (pick(self._keys("orders")), self._value(), self._value())
         else:
@@ -192,7 +226,7 @@ class Shop:
 def changed_between(before: Image, after: Image) -> dict[int, Changed]:
     found = {}
     for name, table in TABLES.items():
-        old, new = before[name], after[name]
+        old, new = before.get(name, {}), after.get(name, {})
         came, went = any(id not in old for id in new), any(id not in new for id in old)
         replaced = any(id in new and new[id] != row for id, row in old.items())
         if came or went or replaced:
@@ -214,17 +248,27 @@ class Judge:
         old, new = self.answer(query, before), self.answer(query, after)
         return {row: new[row] - old[row] for row in {*old, *new} if new[row] != old[row]}
 
-    def change(self, query: str, images: list[Image], **how: Any) -> tuple[list[Row], Difference] | None:
+    def change(
+        self, query: str, images: list[Image], kept: Kept = MappingProxyType({}), **how: Any
+    ) -> tuple[list[Row], Difference] | None:
         """Rows with their weights, from the first image to the last; None: commits cannot be told apart."""
         kinds = changed_between_all(images)
         plan = bind_difference(parse_query(query), Schema(), CONTEXT, kinds, **how)
         if plan is None:
             return None
-        return (self._run(plan.query, images) if plan.query is not None else []), plan
+        return (self._run(plan.query, images, kept) if plan.query is not None else []), plan
 
-    def _run(self, bound: BoundQuery, images: list[Image]) -> list[Row]:
+    def kept(self, bound: BoundQuery, images: list[Image], kept: Kept) -> list[Row]:
+        """What is to be kept of a query."""
+        return self._run(bound, images, kept)
+
+    def _run(self, bound: BoundQuery, images: list[Image], kept: Kept = MappingProxyType({})) -> list[Row]:
         for scan in bound.scans:
             table = scan.relation
+            if isinstance(table, Derived):
+                kinds = [f'"{name}" {kernel_type(kind, "duckdb")}' for name, kind in table.columns]
+                self._fill(scan.name, kinds, kept[table.name])
+                continue
             assert isinstance(table, Table)
             rows: list[Row] = []
             if scan.source == "delta":
@@ -239,9 +283,12 @@ class Judge:
         return self._duckdb.execute(bound.sql("duckdb")).fetchall()
 
     def _load(self, name: str, table: Table, rows: list[Row], is_change: bool) -> None:
-        columns = ", ".join(f'"{column.name}" {_SQL_TYPES[column.type]}' for column in table.columns)
-        marks = ', "trans_scn" BIGINT, "~w" BIGINT' if is_change else ""
-        self._duckdb.execute(f'CREATE OR REPLACE TABLE "{name}" ("_row_id" BIGINT, {columns}{marks})')
+        columns = [f'"{column.name}" {_SQL_TYPES[column.type]}' for column in table.columns]
+        marks = ['"trans_scn" BIGINT', '"~w" BIGINT'] if is_change else []
+        self._fill(name, ['"_row_id" BIGINT', *columns, *marks], rows)
+
+    def _fill(self, name: str, columns: Sequence[str], rows: Sequence[Row]) -> None:
+        self._duckdb.execute(f'CREATE OR REPLACE TABLE "{name}" ({", ".join(columns)})')
         if rows:
             self._duckdb.executemany(f'INSERT INTO "{name}" VALUES ({", ".join("?" * len(rows[0]))})', rows)
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-from tests.laws.difference_world import SHAPES, Image, Judge, Shop, changed_between
+from tests.laws.difference_world import CONTEXT, SHAPES, Image, Judge, Schema, Shop, changed_between
+
+from midstream.plan.difference import KEPT, NEWER, bind_backing
+from midstream.sql import parse_query
 
 KINDS = ("i", "d", "iud", "iu", "ii")
 
@@ -54,6 +57,46 @@ def test_commits_that_can_be_told_apart_are_each_computed_right(query: str) -> N
             assert got == Judge().true_change(query, before, after), f"{query}\nseed {seed}, commit {number}"
 
 
+@pytest.mark.parametrize("query", SHAPES)
+def test_changes_by_what_is_kept_are_the_same(query: str) -> None:
+    check_kept(query, 9, 5)
+
+
+def check_kept(query: str, seed: int, count: int) -> int:
+    """Goes on from commit to commit with what is kept, in any number of parts; how often it was enough."""
+    random, images, parts, enough = Random(seed), commits(seed, count), None, 0
+    for number, (before, after) in enumerate(zip(images, images[1:], strict=False)):
+        judge, kinds = Judge(), changed_between(before, after)
+        plan = bind_backing(parse_query(query), Schema(), CONTEXT, kinds, uses_keys=True)
+        if plan is None:
+            parts = None
+            continue
+        if parts is None:
+            parts = [judge.kept(plan.whole, [after], {})]
+            continue
+        for by_commit in (False, True):
+            kept = {KEPT: [row for part in parts for row in part]}
+            found = judge.change(query, [before, after], kept, has_backing=True, by_commit=by_commit)
+            if found is None:
+                continue
+            enough += not any(step.kind == "recompute" for step in found[1].steps)
+            got = {row[: -2 if by_commit else -1]: row[-1] for row in found[0]}
+            assert got == judge.true_change(query, before, after), f"{query}\nseed {seed}, {number}\n{found[1].steps}"
+        if plan.fold is not None:
+            stay = random.randint(0, len(parts)) if plan.what == "sums" else 0
+            newer = [row for part in parts[stay:] for row in part]
+            parts = [*parts[:stay], judge.kept(plan.fold, [before, after], {NEWER: newer})]
+    return enough
+
+
+def test_of_which_queries_something_is_kept() -> None:
+    kept = {query for query in SHAPES if check_kept(query, 4, 5)}
+    assert "SELECT count(*) FROM lines" in kept
+    assert "SELECT loc, at, lag(temp) OVER (PARTITION BY loc ORDER BY at) FROM ticks" in kept
+    assert sum("GROUP BY" in query for query in kept) >= 8 and sum("OVER" in query for query in kept) >= 4
+    assert not any("DISTINCT" in query or "LIMIT" in query or "min(" in query for query in kept)
+
+
 def test_commits_that_only_insert_are_told_apart_in_a_join_by_foreign_keys() -> None:
     shop = Shop(Random(3))
     images = [shop.image()]
@@ -96,6 +139,7 @@ def test_foreign_keys_leave_one_term_of_a_chain(kinds: dict[str, str], empty: in
 def test_changes_of_every_shape_in_many_shops(seed: int) -> None:
     images = commits(seed, 6)
     for query in SHAPES:
+        check_kept(query, seed, 6)
         for before, after in zip(images, images[1:], strict=False):
             check_change(query, before, after, seed)
 
