@@ -57,9 +57,14 @@ def test_commits_that_can_be_told_apart_are_each_computed_right(query: str) -> N
             assert got == Judge().true_change(query, before, after), f"{query}\nseed {seed}, commit {number}"
 
 
-@pytest.mark.parametrize("query", SHAPES)
-def test_changes_by_what_is_kept_are_the_same(query: str) -> None:
-    check_kept(query, 9, 5)
+def test_changes_by_what_is_kept_are_the_same() -> None:
+    for query in SHAPES:
+        if is_kept(query):
+            assert check_kept(query, 9, 5), f"it was never enough: {query}"
+
+
+def is_kept(query: str) -> bool:
+    return bind_backing(parse_query(query), Schema(), CONTEXT, {}, uses_keys=True) is not None
 
 
 def check_kept(query: str, seed: int, count: int) -> int:
@@ -90,7 +95,7 @@ def check_kept(query: str, seed: int, count: int) -> int:
 
 
 def test_of_which_queries_something_is_kept() -> None:
-    kept = {query for query in SHAPES if check_kept(query, 4, 5)}
+    kept = {query for query in SHAPES if is_kept(query)}
     assert "SELECT count(*) FROM lines" in kept
     assert "SELECT loc, at, lag(temp) OVER (PARTITION BY loc ORDER BY at) FROM ticks" in kept
     assert sum("GROUP BY" in query for query in kept) >= 8 and sum("OVER" in query for query in kept) >= 4
@@ -139,7 +144,8 @@ def test_foreign_keys_leave_one_term_of_a_chain(kinds: dict[str, str], empty: in
 def test_changes_of_every_shape_in_many_shops(seed: int) -> None:
     images = commits(seed, 6)
     for query in SHAPES:
-        check_kept(query, seed, 6)
+        if is_kept(query):
+            check_kept(query, seed, 6)
         for before, after in zip(images, images[1:], strict=False):
             check_change(query, before, after, seed)
 
