@@ -364,3 +364,17 @@ def test_a_result_that_fails_keeps_no_row_from_being_absorbed(counted: Any) -> N
         assert rows(counted, "SELECT * FROM w") == [(last,)]
     assert rows(counted, "SELECT * FROM total") == [(37,)]
     assert "division by zero" in str(fault(lambda: rows(counted, "SELECT * FROM v")))
+
+
+def test_explain_tells_how_a_window_is_kept_and_in_how_many_chunks(counted: Any) -> None:
+    query = "SELECT sum(n) AS n FROM s [WINDOW 4 ROWS SLIDE 2 ROWS]"
+    counted.sql(f"CREATE VIEW v AS {query}")
+    counted.sql(f"CREATE VIEW again WITH (maintenance = 'reevaluate') AS {query}")
+    counted.sql(f"CREATE VIEW kept WITH (maintenance = 'incremental') AS {query}")
+    for number in range(0, 40, 2):
+        feed(counted, number, number + 1)
+        rows(counted, "SELECT * FROM v")
+    assert "Maintenance: incremental, which took less time than evaluating anew" in plan_of(counted, "v")
+    assert "Maintenance: every window is evaluated anew" in plan_of(counted, "again")
+    assert "Maintenance: incremental, as the view says" in plan_of(counted, "kept")
+    assert "The newest basic window is absorbed in " in plan_of(counted, "v")
