@@ -21,7 +21,7 @@ STOCK = 200
 
 
 def test_nothing_acknowledged_is_lost_when_the_process_is_killed(database: Any, tmp_path: Path) -> None:
-    kill(tmp_path / "killed.db", rounds=3, seed=1, longest=4.0)
+    kill(tmp_path / "killed.db", rounds=2, seed=1, longest=4.0)
 
 
 @pytest.mark.long

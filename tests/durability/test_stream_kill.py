@@ -52,7 +52,7 @@ class Told(Ledger):
 
 
 def test_nothing_a_stream_acknowledged_is_lost_when_the_process_is_killed(database: Any, tmp_path: Path) -> None:
-    kill(tmp_path / "killed.db", rounds=2, seed=11, longest=8.0)
+    kill(tmp_path / "killed.db", rounds=1, seed=11, longest=8.0)
 
 
 @pytest.mark.long

@@ -140,7 +140,7 @@ def _microseconds(time: datetime) -> int:
 
 
 def test_every_window_is_right_once_when_the_process_is_killed(database: Any, tmp_path: Path) -> None:
-    kill(tmp_path / "killed.db", rounds=2, seed=3, longest=6.0)
+    kill(tmp_path / "killed.db", rounds=1, seed=3, longest=6.0)
 
 
 @pytest.mark.long
