@@ -24,8 +24,8 @@ from midstream.plan.cut import ViewPlan
 from midstream.relations.view import ContinuousView
 from midstream.runtime.clocks import lateness_of
 from midstream.runtime.pipelines import PipelineReader, kept_files
+from midstream.runtime.refreshing import Inputs
 from midstream.runtime.results import WINDOW
-from midstream.runtime.states import KeptFile, as_input
 from midstream.runtime.store import Store
 from midstream.runtime.window_job import AT_ONCE, Span, WindowJob, results_of
 from midstream.runtime.window_log import WindowLog, WindowResult
@@ -42,7 +42,7 @@ class Foreseen:
     view_id: int
     spans: Sequence[Span]
     piece: Piece
-    held: Sequence[KeptFile]
+    held: Inputs
     """What the piece reads stays as long as it is held."""
     store: Foreknowledge
 
@@ -110,8 +110,8 @@ def foresee(
     if not numbers or len(numbers) > AT_ONCE:
         return None
     spans = [Span(number, plan.window_words(number, log.firsts), window.end(number)) for number in numbers]
-    held = list(reader.state.files)
-    return Foreseen(view.id, spans, _piece(job(spans), every, spans, reader, batch, held, folder), held, store)
+    own = job(spans)
+    return Foreseen(view.id, spans, _piece(own, every, reader, batch, folder), own.kept, store)
 
 
 def _position_after(reader: PipelineReader, batch: Batch) -> int | None:
@@ -125,15 +125,14 @@ def _position_after(reader: PipelineReader, batch: Batch) -> int | None:
 def _piece(
     job: WindowJob,
     every: BoundQuery,
-    spans: Sequence[Span],
     reader: PipelineReader,
     batch: Batch,
-    held: Sequence[KeptFile],
     folder: str,
 ) -> Piece:
+    """The job knows the state as it is, with just those files in which the sums are that it takes."""
     os.makedirs(folder, exist_ok=True)
     columns = ((WINDOW, BIGINT), *((f"c{n}", output.type) for n, output in enumerate(every.outputs[1:])))
-    plain = job.all_windows_piece(every, spans, WriteParquet(folder, columns, compressed=False))
+    plain = job.all_windows_piece(every, job.spans, WriteParquet(folder, columns, compressed=False))
     own, program = reader.piece_of(batch), reader.state.program
     absorbed = ", ".join(
         f"CAST(#{place} AS {kernel_type(kind, 'duckdb')}) AS {quote_name(name, 'duckdb')}"
@@ -146,7 +145,7 @@ def _piece(
             inputs[name] = given
             continue
         listed = ", ".join(quote_name(column.name, "duckdb") for column in given.columns)
-        inputs[f"{name}_before"] = as_input(held, [(c.name, c.type) for c in given.columns])
+        inputs[f"{name}_before"] = given
         before = quote_name(f"{name}_before", "duckdb")
         views.append((name, f"SELECT {listed} FROM {before} UNION ALL SELECT {listed} FROM absorbed"))
     return Piece(plain.sql, inputs, tuple(views), plain.output, plain.checks)
