@@ -94,15 +94,8 @@ class Merger:
         if not old:
             return False
         pieces = self._merge_pieces(state, old)
-        kernel = state.program.kernel
-        if kernel == "duckdb":
-            answers = self._store.engine.run(kernel, pieces, label="merge partials", cancellation=self._cancellation)
-        else:
-            runs = [
-                self._store.engine.run(kernel, [piece], label="merge partials", cancellation=self._cancellation)
-                for piece in pieces
-            ]
-            answers = [answer for [answer] in runs]
+        run, kernel = self._store.engine.run, state.program.kernel
+        answers = run(kernel, pieces, label="merge partials", cancellation=self._cancellation)
         upto, level = max(file.upto for file in old), max(file.level for file in old) + 1
         new = kept_files(self._store, answers, upto, level)
         gone = {id(file) for file in old}

@@ -26,6 +26,7 @@ from midstream.runtime.lateness import LATE, LateReader, time_at
 from midstream.runtime.making import Maker, fill
 from midstream.runtime.merging import Merger
 from midstream.runtime.pipelines import PIPELINE, PipelineReader
+from midstream.runtime.query import run_by_kernel
 from midstream.runtime.reading import Picture
 from midstream.runtime.refreshing import Inputs, Refresh, plan_refresh
 from midstream.runtime.results import Moment, Result
@@ -403,17 +404,10 @@ class Views:
             return found
         planned = [self._planned(view, state, settings, cancellation) for view in stale]
         started = time.monotonic()
-        together = [refresh for refresh in planned if refresh.kernel == "duckdb"]
-        names = ", ".join(f'"{refresh.view.name}"' for refresh in together)
-        run = self._store.engine.run
-        answers = run("duckdb", [r.piece for r in together], label=f"refresh {names}", cancellation=cancellation)
-        done = list(zip(together, answers, strict=True))
-        for refresh in planned:
-            if refresh.kernel != "duckdb":
-                label = f'refresh "{refresh.view.name}"'
-                [answer] = run(refresh.kernel, [refresh.piece], label=label, cancellation=cancellation)
-                done.append((refresh, answer))
-        for refresh, answer in done:
+        label = "refresh " + ", ".join(f'"{refresh.view.name}"' for refresh in planned)
+        wanted = [(refresh.kernel, refresh.piece) for refresh in planned]
+        answers = run_by_kernel(self._store, wanted, label=label, cancellation=cancellation)
+        for refresh, answer in zip(planned, answers, strict=True):
             found[refresh.view.id] = self._keep(refresh, answer, time.monotonic() - started)
         return found
 

@@ -26,7 +26,7 @@ from midstream.relations.view import ContinuousView, Derived
 from midstream.relations.window import Window
 from midstream.runtime.pairs import NewPairs, Pairs, new_pairs
 from midstream.runtime.pipelines import PipelineReader, kept_files
-from midstream.runtime.query import choose_kernel
+from midstream.runtime.query import choose_kernel, run_by_kernel
 from midstream.runtime.reading import Sources
 from midstream.runtime.refreshing import Inputs, sources_for
 from midstream.runtime.results import WINDOW, Moment
@@ -115,11 +115,7 @@ class WindowJob:
         started = time.monotonic()
         sums = self._sums()
         held = [list(reader.state.files) for _, reader, _ in sums]
-        own = [due.piece(reader.state) for _, reader, due in sums]
-        if kernel == "duckdb":
-            answers = self._run_pieces(kernel, [*pieces, *own], stop)
-        else:
-            answers = self._run_pieces(kernel, pieces, stop) + self._run_pieces("duckdb", own, stop)
+        answers = self._run([*((kernel, piece) for piece in pieces), *_sum_pieces(sums)], stop)
         self._keep_sums(sums, answers[len(pieces) :])
         del held
         seconds = time.monotonic() - started
@@ -130,7 +126,7 @@ class WindowJob:
         sums = self._sums()
         if sums:
             held = [list(reader.state.files) for _, reader, _ in sums]
-            self._keep_sums(sums, self._run_pieces("duckdb", [due.piece(r.state) for _, r, due in sums], stop))
+            self._keep_sums(sums, self._run(_sum_pieces(sums), stop))
             del held
 
     def _computed(self, chunks: Sequence[Sequence[Span]], answers: Sequence[Answer], seconds: float) -> Computed:
@@ -299,11 +295,12 @@ class WindowJob:
 
             self.store.streams.rewrite(entry.id, summed)
 
-    def _run_pieces(self, kernel: Kernel, pieces: Sequence[Piece], stop: Cancellation | None) -> list[Answer]:
-        run, label = self.store.engine.run, f'windows of "{self.view.name}"'
-        if kernel == "duckdb":
-            return run(kernel, pieces, label=label, cancellation=stop)
-        return [answer for piece in pieces for answer in run(kernel, [piece], label=label, cancellation=stop)]
+    def _run(self, wanted: Sequence[tuple[Kernel, Piece]], stop: Cancellation | None) -> list[Answer]:
+        return run_by_kernel(self.store, wanted, label=f'windows of "{self.view.name}"', cancellation=stop)
+
+
+def _sum_pieces(sums: Sequence[tuple[ReaderEntry, PipelineReader, Sum]]) -> list[tuple[Kernel, Piece]]:
+    return [("duckdb", due.piece(reader.state)) for _, reader, due in sums]
 
 
 def _together(spans: Sequence[Span], texts: Sequence[str], kernel: Kernel) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from midstream.kernels import Kernel
-from midstream.maintenance.engine import Answer, Cancellation, Piece, WriteParquet
+from midstream.maintenance.engine import Answer, Piece, WriteParquet
 from midstream.plan import BoundQuery
 from midstream.plan.difference import NEWER, BackingPlan
 from midstream.runtime.continuous.computing import Plans, database_setting
@@ -120,15 +120,3 @@ def _parted(files: Sequence[KeptFile], rows: int) -> tuple[tuple[KeptFile, ...],
     while stay and stay[-1].rows <= max(2 * rows, FEW):
         rows += stay.pop().rows
     return tuple(stay), tuple(files[len(stay) :])
-
-
-def run_by_kernel(
-    store: Store, wanted: Sequence[tuple[Kernel, Piece]], *, label: str, cancellation: Cancellation | None
-) -> list[Answer]:
-    """Pieces in one job for each kernel."""
-    answers: dict[int, Answer] = {}
-    for kernel in dict.fromkeys(kernel for kernel, _ in wanted):
-        places = [place for place, (own, _) in enumerate(wanted) if own == kernel]
-        pieces = [wanted[place][1] for place in places]
-        answers |= zip(places, store.engine.run(kernel, pieces, label=label, cancellation=cancellation), strict=True)
-    return [answers[place] for place in range(len(wanted))]
