@@ -130,7 +130,14 @@ SELECT d FROM (SELECT temp - lag(temp, 2) OVER (PARTITION BY loc ORDER BY at) AS
 SELECT at, count(*) OVER (ORDER BY at RANGE BETWEEN 2 PRECEDING AND CURRENT ROW) FROM beats;
 SELECT loc, at, max(temp) OVER (PARTITION BY loc ORDER BY at RANGE CURRENT ROW),
   sum(temp) OVER (PARTITION BY temp ORDER BY at RANGE BETWEEN 4 PRECEDING AND 1 PRECEDING) FROM beats;
-SELECT loc, sum(temp) OVER (PARTITION BY loc ORDER BY at), row_number() OVER (PARTITION BY loc ORDER BY at) FROM ticks
+SELECT loc, sum(temp) OVER (PARTITION BY loc ORDER BY at), row_number() OVER (PARTITION BY loc ORDER BY at) FROM ticks;
+SELECT at, total FROM (SELECT loc, at, temp + 1 AS t, avg(temp) OVER (PARTITION BY loc ORDER BY at
+  ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS total FROM ticks WHERE temp <> 2) q WHERE total < 5;
+SELECT loc, max(temp) OVER w - min(temp) FILTER (WHERE at > 4) OVER w, rank() OVER w FROM ticks
+  WINDOW w AS (PARTITION BY loc ORDER BY at);
+SELECT at, count(temp) OVER (PARTITION BY temp % 2, loc ORDER BY at), bool_or(temp > 3) OVER (PARTITION BY temp % 2, loc
+  ORDER BY at) FROM ticks;
+SELECT at, sum(temp) OVER (PARTITION BY loc ORDER BY at), lag(temp) OVER (PARTITION BY loc ORDER BY at) FROM ticks
 """
 SHAPES = tuple(" ".join(text.split()) for text in QUERIES.split(";"))
 

@@ -92,6 +92,8 @@ def _cost(spent: Spent) -> str:
 def _kept(backing: Backing, plans: Plans, state: CatalogState) -> str:
     plan = plans.backing(state, {}, True)
     what = "Rows that its frames may reach" if plan is not None and plan.what == "rows" else "Sums of its groups"
+    if plan is not None and plan.what == "partitions":
+        what = "Sums of its partitions"
     files = f"{len(backing.files):,} file{'s' if len(backing.files) != 1 else ''}"
     return f"{what} are kept: {backing.rows:,} in {files}, {backing.bytes / 1024:,.0f} kB."
 

@@ -1,4 +1,5 @@
-"""Groups whose aggregates can take rows back: count, sum and avg of exact numbers (section 8 of the paper).
+"""Groups whose aggregates can take rows back: count, sum and avg of exact numbers (section 8 of the paper). Where rows
+only come, also min, max and others that merge by themselves.
 
 What is known of a group are sums; rows that came add to them, rows that went are taken away:
 
@@ -54,6 +55,8 @@ if TYPE_CHECKING:
 Node = exp.Expression
 _Read = Callable[[], exp.Select]
 _INTEGERS = ("smallint", "int", "bigint")
+_SUMS = ("count", "sum", "avg")
+_MERGE_THEMSELVES = ("min", "max", "bool_and", "bool_or", "every", "bit_and", "bit_or")
 
 
 @dataclass(frozen=True)
@@ -65,10 +68,14 @@ class _Sum:
     first: Callable[[str], Node]
     merge: str
     """The aggregate that merges it."""
+    adds_up: bool = True
+    """Whether it is a number to which nothing adds nought."""
 
     def merged(self, alias: str) -> Node:
-        zero = convert(number(0), self.type) if self.type != BIGINT else number(0)
         total = aggregate(self.merge, [plain_column(alias, self.name, self.type)], self.type)
+        if not self.adds_up:
+            return total
+        zero = convert(number(0), self.type) if self.type != BIGINT else number(0)
         return call("coalesce(anyelement, ...)", total, zero, type_=self.type)
 
     def negated(self, alias: str) -> Node:
@@ -106,16 +113,18 @@ class Groups:
     arguments: Sequence[Node]
     kept: dict[str, _Kept]
     """How each aggregate is kept, by its text."""
+    grows: bool = False
+    """Whether rows only come."""
 
     @classmethod
-    def of(cls, terms: Terms, query: exp.Select, keys: Sequence[Node]) -> Groups | None:
+    def of(cls, terms: Terms, query: exp.Select, keys: Sequence[Node], *, grows: bool = False) -> Groups | None:
         nodes = [bare(node) for node in query.expressions]
         nodes += [query.args["having"].this] if query.args.get("having") else []
         calls = {text_of(found): found for node in nodes for found in aggregates_of(node)}
         arguments: list[Node] = []
         kept: dict[str, _Kept] = {}
         for number_, (text, node) in enumerate(calls.items()):
-            made = _kept(node, arguments, len(keys), f"p{number_}")
+            made = _kept(node, arguments, len(keys), f"p{number_}", grows)
             if made is None:
                 return None
             kept[text] = made
@@ -124,14 +133,14 @@ class Groups:
         if not keys and not arguments:
             # A row must have something, where it only counts.
             arguments.append(number(1))
-        return cls(terms, query, keys, arguments, kept)
+        return cls(terms, query, keys, arguments, kept, grows)
 
     # --- what is computed ------------------------------------------------------------------------
 
     def terms(self) -> list[exp.Select]:
         from midstream.plan.difference.terms import united
 
-        change = self._change()
+        change = self.change()
         if change is None:
             return []
         text = ", ".join(node.name if isinstance(node, exp.Column) else "…" for node in self.keys)
@@ -141,7 +150,7 @@ class Groups:
             )
         )
         is_kept = self.owner.is_backed(self.query)
-        before = self.owner.share("before", self._kept_before(change()) if is_kept else self._read_before(change()))
+        before = self.owner.share("before", self.kept_before(change()) if is_kept else self._read_before(change()))
         everything = united([before(), *self._moved(change)])
         if self.owner.by_commit:
             return self._by_commit(self.owner.share("sums", everything), change)
@@ -155,13 +164,13 @@ class Groups:
         """What a change adds to the sums, together with what was added last; None: it adds nothing."""
         from midstream.plan.difference.terms import united
 
-        change = self._change()
+        change = self.change()
         return self._merged(united([*self._moved(change), self._kept(NEWER)])) if change is not None else None
 
     @property
     def stored(self) -> tuple[tuple[str, Type], ...]:
         """The columns of sums that are kept."""
-        kinds = [kind for _, kind in self._types()[: len(self.keys)]] + [column.type for column in self._columns()]
+        kinds = [kind for _, kind in self.types()[: len(self.keys)]] + [column.type for column in self.columns()]
         return tuple((f"c{place}", kind) for place, kind in enumerate(kinds))
 
     def _rows(self) -> exp.Select:
@@ -169,7 +178,7 @@ class Groups:
 
         return blocks_rows(self.query, [*self.keys, *self.arguments])
 
-    def _change(self) -> _Read | None:
+    def change(self) -> _Read | None:
         """The rows that came and went."""
         from midstream.plan.difference.terms import united
 
@@ -178,16 +187,17 @@ class Groups:
 
     def _moved(self, change: _Read) -> list[exp.Select]:
         """What came, and what went with the other sign."""
-        return [self._sums(self._signed(change(), 1)), self._taken(self._sums(self._signed(change(), -1)))]
+        came = self._sums(self.signed(change(), 1))
+        return [came] if self.grows else [came, self._taken(self._sums(self.signed(change(), -1)))]
 
     def _kept(self, name: str) -> exp.Select:
         """All sums that are kept under a name."""
-        alias, names = self._alias("s"), [*(k for k, _ in self._key_types()), *(c.name for c in self._columns())]
+        alias, names = self._alias("s"), [*(k for k, _ in self._key_types()), *(c.name for c in self.columns())]
         item = self.owner.images.binding.scan(ScanKey(Derived(name, self.stored), "state", None), alias)
         columns = [(to, stored_column(alias, at, kind)) for to, (at, kind) in zip(names, self.stored, strict=True)]
         return select(columns, item)
 
-    def _kept_before(self, change: Node) -> exp.Select:
+    def kept_before(self, change: Node) -> exp.Select:
         """The sums of groups that a change touches, where sums are kept."""
         kept = self._kept(KEPT)
         if self.keys:
@@ -199,27 +209,27 @@ class Groups:
     def _merged(self, sums: Node) -> exp.Select:
         """Sums of sums."""
         alias = self._alias("m")
-        keys = self._key_columns(alias)
+        keys = self.key_columns(alias)
         commit = [(COMMIT, number(0))] if self.owner.by_commit else []
-        merged = [(column.name, column.merged(alias)) for column in self._columns()]
+        merged = [(column.name, column.merged(alias)) for column in self.columns()]
         return select([*keys, *commit, *merged], derived(sums, alias), group=[node for _, node in keys])
 
     def _alias(self, name: str) -> str:
         return self.owner.images.binding.fresh_alias(name)
 
-    def _types(self) -> list[tuple[str, Type]]:
+    def types(self) -> list[tuple[str, Type]]:
         return [(f"k{place}", type_of(node)) for place, node in enumerate([*self.keys, *self.arguments])]
 
     def _key_types(self) -> list[tuple[str, Type]]:
-        return self._types()[: len(self.keys)]
+        return self.types()[: len(self.keys)]
 
-    def _key_columns(self, alias: str) -> list[tuple[str, Node]]:
+    def key_columns(self, alias: str) -> list[tuple[str, Node]]:
         return [(name, plain_column(alias, name, kind)) for name, kind in self._key_types()]
 
     def _touched(self, change: Node) -> exp.Select:
         """The keys of groups that a change touches."""
         alias = self._alias("k")
-        touched = select(self._key_columns(alias), derived(change, alias))
+        touched = select(self.key_columns(alias), derived(change, alias))
         touched.set("distinct", exp.Distinct())
         return touched
 
@@ -233,44 +243,44 @@ class Groups:
         if not self.owner.by_commit:
             return self._sums(found)
         outer = self._alias("q")
-        columns = [(name, plain_column(outer, name, kind)) for name, kind in self._types()]
+        columns = [(name, plain_column(outer, name, kind)) for name, kind in self.types()]
         return self._sums(select([*columns, (COMMIT, number(0))], derived(found, outer)))
 
-    def _signed(self, change: Node, sign: int) -> Node:
+    def signed(self, change: Node, sign: int) -> Node:
         """The rows that came, or those that went."""
         alias = self._alias("d")
-        columns = [(name, plain_column(alias, name, kind)) for name, kind in self._types()]
+        columns = [(name, plain_column(alias, name, kind)) for name, kind in self.types()]
         if self.owner.by_commit:
             columns.append((COMMIT, plain_column(alias, COMMIT, BIGINT)))
         signature = GREATER if sign > 0 else LESS
         where = call(signature, plain_column(alias, WEIGHT, BIGINT), number(0))
         return select(columns, derived(change, alias), where=where)
 
-    def _columns(self) -> list[_Sum]:
+    def columns(self) -> list[_Sum]:
         return [PRESENCE, *(column for kept in self.kept.values() for column in kept.columns)]
 
     def _sums(self, rows: Node) -> exp.Select:
         """What is kept of each group of rows."""
         alias = self._alias("r")
-        keys = self._key_columns(alias)
+        keys = self.key_columns(alias)
         if self.owner.by_commit:
             keys.append((COMMIT, plain_column(alias, COMMIT, BIGINT)))
-        sums = [(column.name, column.first(alias)) for column in self._columns()]
+        sums = [(column.name, column.first(alias)) for column in self.columns()]
         return select([*keys, *sums], derived(rows, alias), group=[node for _, node in keys])
 
     def _taken(self, sums: exp.Select) -> exp.Select:
         """The same with the other sign."""
         alias = self._alias("w")
-        keys = self._key_columns(alias)
+        keys = self.key_columns(alias)
         if self.owner.by_commit:
             keys.append((COMMIT, plain_column(alias, COMMIT, BIGINT)))
-        return select([*keys, *((c.name, c.negated(alias)) for c in self._columns())], derived(sums, alias))
+        return select([*keys, *((c.name, c.negated(alias)) for c in self.columns())], derived(sums, alias))
 
     # --- the answer --------------------------------------------------------------------------------
 
     def _answer(self, sums: Node, weight: int) -> exp.Select:
         alias = self._alias("g")
-        found = self._finished(alias, derived(sums, alias), self._key_columns(alias))
+        found = self._finished(alias, derived(sums, alias), self.key_columns(alias))
         found.set("expressions", [*found.expressions, output(number(weight), WEIGHT)])
         return found
 
@@ -302,10 +312,10 @@ class Groups:
         for signature, weight in ((AT_MOST, 1), (LESS, -1)):
             touched, sums = self._alias("t"), self._alias("g")
             inner = self._alias("d")
-            columns = [*self._key_columns(inner), (COMMIT, plain_column(inner, COMMIT, BIGINT))]
+            columns = [*self.key_columns(inner), (COMMIT, plain_column(inner, COMMIT, BIGINT))]
             commits = select(columns, derived(change(), inner))
             commits.set("distinct", exp.Distinct())
-            keys = [*self._key_columns(touched), (COMMIT, plain_column(touched, COMMIT, BIGINT))]
+            keys = [*self.key_columns(touched), (COMMIT, plain_column(touched, COMMIT, BIGINT))]
             same = [
                 call(NOT_DISTINCT, plain_column(sums, name, kind), plain_column(touched, name, kind))
                 for name, kind in self._key_types()
@@ -325,15 +335,16 @@ class Groups:
 # --- aggregates ----------------------------------------------------------------------------------------
 
 
-def _kept(node: AggregateCall, arguments: list[Node], offset: int, name: str) -> _Kept | None:
+def _kept(node: AggregateCall, arguments: list[Node], offset: int, name: str, grows: bool) -> _Kept | None:
     """How an aggregate is kept; its arguments join the others, whose columns are k<offset>, …"""
     kind = name_of_call(node)
-    if node.args.get("distinct") or node.args.get("order") or kind not in ("count", "sum", "avg"):
+    merges_itself = grows and kind in _MERGE_THEMSELVES
+    if node.args.get("distinct") or node.args.get("order") or (kind not in _SUMS and not merges_itself):
         return None
     if any(is_query(found) for found in node.walk()):
         return None
     values = [*node.expressions]
-    if kind != "count" and type_of(values[0]).name not in (*_INTEGERS, "numeric"):
+    if kind in ("sum", "avg") and type_of(values[0]).name not in (*_INTEGERS, "numeric"):
         return None
 
     def taken(value: Node) -> Callable[[str], Node]:
@@ -351,6 +362,9 @@ def _kept(node: AggregateCall, arguments: list[Node], offset: int, name: str) ->
 
         return first
 
+    if merges_itself:
+        own = _Sum(f"{name}_m", type_of(node), over(node.this, type_of(node)), node.this, adds_up=False)
+        return _Kept((own,), own.merged)
     count = _Sum(f"{name}_n", BIGINT, over("count(any)" if values else "count()", BIGINT), "sum(bigint)")
     if kind == "count":
         return _Kept((count,), count.merged)

@@ -1,7 +1,8 @@
 """What is kept beside a query, so that a change costs what it touches: the paper's backing aggregate, and its buffer.
 
 Of groups, sums are kept (`algebraic`). Sums add up, so they may lie in any number of parts: a change is one part more,
-and parts are merged now and then. Of frames, the rows that they still reach are kept (`moving`), as one part.
+and parts are merged now and then. Of frames that move, the rows that they still reach are kept (`moving`), as one part;
+of those that begin at the first row, sums of partitions (`running`), as if these were groups.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from midstream.plan.difference.algebraic import Groups
 from midstream.plan.difference.images import Changed, Images
 from midstream.plan.difference.moving import Moving
 from midstream.plan.difference.query import bound_tree
+from midstream.plan.difference.running import Running
 from midstream.plan.difference.terms import Terms, backed_part, group_elements, windows_of
 from midstream.plan.nodes import bare, named
 from midstream.plan.typing.nodes import type_of, typed
@@ -29,13 +31,15 @@ from midstream.sql.statements import Sql
 from midstream.types import Type
 
 Node = exp.Expression
+What = Literal["groups", "partitions", "rows"]
 
 
 @dataclass(frozen=True)
 class BackingPlan:
     """What is kept of a query, and what a change of some of its tables does to it."""
 
-    what: Literal["sums", "rows"]
+    what: What
+    """Sums of groups, sums of partitions, or rows."""
     identity: str
     """What it is kept of: what was kept of another query, or of tables that were replaced, is not this."""
     columns: tuple[tuple[str, Type], ...]
@@ -44,7 +48,7 @@ class BackingPlan:
     fold: BoundQuery | None
     """What the change adds, together with the newest part; None: nothing."""
     counts: str | None
-    """Of sums, the column that says how many rows a group has."""
+    """Where they are sums, the column that says how many rows a group has."""
 
 
 def bind_backing(
@@ -52,18 +56,19 @@ def bind_backing(
 ) -> BackingPlan | None:
     """None: nothing can be kept of it."""
     binding, tree, _ = bound_tree(query, schema, context)
-    part = _part(Terms(Images(binding, changed), uses_keys), tree)
-    if part is None:
+    found = _part(Terms(Images(binding, changed), uses_keys), tree)
+    if found is None:
         return None
+    what, part = found
     everything = part.whole()
     known = digest(identity(binding, everything) + str(part.stored))
     binding_of_fold, tree, _ = bound_tree(query, schema, context)
     terms = Terms(Images(binding_of_fold, changed), uses_keys)
     again = _part(terms, tree)
     assert again is not None
-    folded = again.fold()
+    folded = again[1].fold()
     return BackingPlan(
-        "sums" if isinstance(part, Groups) else "rows",
+        what,
         known,
         part.stored,
         _sealed(binding, everything),
@@ -72,18 +77,23 @@ def bind_backing(
     )
 
 
-def _part(terms: Terms, tree: Node) -> Groups | Moving | None:
+def _part(terms: Terms, tree: Node) -> tuple[What, Groups | Moving] | None:
     query = backed_part(tree)
     if query is None:
         return None
     query = query.copy()
     query.set("order", None)
     if not is_grouping(query):
-        return Moving.of(terms, query)
+        moving = Moving.of(terms, query)
+        if moving is not None:
+            return "rows", moving
+        running = Running.of(terms, query)
+        return ("partitions", running.partitions) if running is not None else None
     elements = group_elements(query)
     if query.args.get("distinct") or windows_of(query) or elements is None:
         return None
-    return Groups.of(terms, query, elements)
+    groups = Groups.of(terms, query, elements)
+    return ("groups", groups) if groups is not None else None
 
 
 def _sealed(binding: Binding, tree: exp.Select) -> BoundQuery:

@@ -76,15 +76,11 @@ class Moving:
     @classmethod
     def of(cls, terms: Terms, query: exp.Select) -> Moving | None:
         """None: a frame reaches all rows, or rows need not come behind those that are there."""
-        items = items_of(query)
-        table = terms.images.table_of(items[0]) if len(items) == 1 and isinstance(items[0], exp.Table) else None
-        if table is None or any(is_query(node) for node in query.walk() if node is not query):
+        growing = growing_table(terms, query)
+        if growing is None:
             return None
-        change = terms.images.change_of(items[0])
-        if change is not None and change.kind != "insert":
-            return None
-        item, windows = items[0], [found for node in query.expressions for found in node.find_all(exp.Window)]
-        assert isinstance(item, exp.Table)
+        item, table = growing
+        windows = [found for node in query.expressions for found in node.find_all(exp.Window)]
         found = [_reach_of(window, item.alias, table) for window in windows]
         reaches = [reach for reach in found if reach is not None]
         if len(reaches) < len(windows):
@@ -139,9 +135,7 @@ class Moving:
         return self.owner.images.binding.fresh_alias(name)
 
     def _columns(self) -> list[tuple[str, Type]]:
-        """The table's columns that the query reads."""
-        used = {column.name for column in self.query.find_all(exp.Column) if column.table == self.item.alias}
-        return [(column.name, column.type) for column in self.table.columns if column.name in used]
+        return columns_read(self.query, self.item, self.table)
 
     def _shown(self, alias: str) -> list[tuple[str, Node]]:
         return [(name, plain_column(alias, name, kind)) for name, kind in self._columns()]
@@ -170,7 +164,7 @@ class Moving:
 
         return united(rows)
 
-    def _over(self, rows: Node) -> exp.Select:
+    def _below(self, rows: Node) -> exp.Select:
         """The query's rows below its window functions, taken from others than the table's; without columns."""
         found = exp.Select()
         found.set("from_", exp.From(this=derived(rows, self.item.alias)))
@@ -196,7 +190,7 @@ class Moving:
 
     def _answers(self, rows: Sequence[exp.Select]) -> exp.Select:
         """The query over rows, each with its weight, its commit and its place; and the newest place that is kept."""
-        found = self._over(self._union(rows))
+        found = self._below(self._union(rows))
         kind = type_of(self.order)
         is_kept = typed(call(EQUAL, self._own(WEIGHT), number(0)), BOOLEAN)
         kept = typed(exp.Case(ifs=[exp.If(this=is_kept, true=self.order.copy())]), kind)
@@ -204,7 +198,7 @@ class Moving:
             (WEIGHT, self._own(WEIGHT)),
             (COMMIT, self._own(COMMIT)),
             (PLACE, self.order),
-            (NEWEST, _over(aggregate(f"max({kind.name})", [kept], kind), self._part())),
+            (NEWEST, over(aggregate(f"max({kind.name})", [kept], kind), self._part())),
         ]
         found.set(
             "expressions", [*(node.copy() for node in self.query.expressions), *(output(n, name) for name, n in marks)]
@@ -225,7 +219,7 @@ class Moving:
 
     def _reached(self, rows: Node) -> exp.Select:
         """The rows that some frame of a row to come reaches."""
-        inner, alias = self._over(rows), self._alias("q")
+        inner, alias = self._below(rows), self._alias("q")
         marks: list[tuple[str, Node]] = []
         conditions: list[Node] = []
         for place, reach in enumerate(self.reaches):
@@ -242,7 +236,7 @@ class Moving:
         kind = type_of(self.order)
         if reach.rows is not None:
             back = exp.Order(expressions=[exp.Ordered(this=self.order.copy(), desc=True, nulls_first=True)])
-            row_number = _over(aggregate("row_number()", [], BIGINT), reach.partition, back)
+            row_number = over(aggregate("row_number()", [], BIGINT), reach.partition, back)
             return [(name, row_number)], call(AT_MOST, plain_column(alias, name, BIGINT), number(reach.rows))
         forward = exp.Order(expressions=[exp.Ordered(this=self.order.copy(), desc=False, nulls_first=False)])
         spec = exp.WindowSpec(kind="RANGE", start="CURRENT ROW", end=reach.bound, end_side="FOLLOWING")
@@ -251,13 +245,31 @@ class Moving:
         newest = aggregate(f"max({kind.name})", [self.order], kind)
         # A row is within reach of the newest one if the newest is within the same reach ahead of it.
         marks = [
-            (name, _over(newest.copy(), self._part(), forward, spec)),
-            (f"{name}m", _over(newest, self._part())),
+            (name, over(newest.copy(), self._part(), forward, spec)),
+            (f"{name}m", over(newest, self._part())),
         ]
         return marks, call(EQUAL, *(plain_column(alias, mark, kind) for mark, _ in marks))
 
 
-def _over(
+def growing_table(terms: Terms, query: exp.Select) -> tuple[exp.Table, Table] | None:
+    """The one table that a query reads, if rows only come to it."""
+    items = items_of(query)
+    item = items[0] if len(items) == 1 else None
+    table = terms.images.table_of(item) if isinstance(item, exp.Table) else None
+    if table is None or any(is_query(node) for node in query.walk() if node is not query):
+        return None
+    assert isinstance(item, exp.Table)
+    change = terms.images.change_of(item)
+    return (item, table) if change is None or change.kind == "insert" else None
+
+
+def columns_read(query: exp.Select, item: exp.Table, table: Table) -> list[tuple[str, Type]]:
+    """The table's columns that the query reads."""
+    used = {column.name for column in query.find_all(exp.Column) if column.table == item.alias}
+    return [(column.name, column.type) for column in table.columns if column.name in used]
+
+
+def over(
     function: Node, partition: Sequence[Node], order: exp.Order | None = None, spec: exp.WindowSpec | None = None
 ) -> Node:
     window = exp.Window(this=function, partition_by=[node.copy() for node in partition], order=order, over="OVER")
@@ -268,7 +280,7 @@ def _over(
 
 def _reach_of(window: exp.Window, alias: str, table: Table) -> _Reach | None:
     """None: all rows before, or some that come behind."""
-    growth, function = _growth(window, alias, table), window.this
+    growth, function = growth_of(window, alias, table), window.this
     if growth is None or not isinstance(function, AggregateCall):
         return None
     partition, part = tuple(window.args["partition_by"]), growth.partition_by
@@ -291,7 +303,7 @@ def _reach_of(window: exp.Window, alias: str, table: Table) -> _Reach | None:
     return _Reach(partition, part, bound=start)
 
 
-def _growth(window: exp.Window, alias: str, table: Table) -> IncreasingConstraint | None:
+def growth_of(window: exp.Window, alias: str, table: Table) -> IncreasingConstraint | None:
     """The constraint by which rows of a partition come in the order of the window."""
     order = window.args.get("order")
     if order is None or len(order.expressions) != 1 or order.expressions[0].args.get("desc"):

@@ -25,6 +25,7 @@ from midstream.plan.difference import algebraic, blocks
 from midstream.plan.difference.images import Images
 from midstream.plan.difference.keys import restrict
 from midstream.plan.difference.moving import Moving
+from midstream.plan.difference.running import Running
 from midstream.plan.difference.steps import NotSeparable, Step, Unit, Units
 from midstream.plan.nodes import bare, child, is_query, named, quoted
 from midstream.plan.typing.nodes import type_of, typed
@@ -182,9 +183,9 @@ class Terms:
 
     def _of_windows(self, query: exp.Select) -> list[exp.Select]:
         if self.is_backed(query):
-            moving = Moving.of(self, query)
-            if moving is not None:
-                return moving.terms()
+            kept = Moving.of(self, query) or Running.of(self, query)
+            if kept is not None:
+                return kept.terms()
         shared = _shared_partition(windows_of(query))
         if not shared:
             return self.recomputed(query, "a window function without PARTITION BY sees all rows")

@@ -70,7 +70,7 @@ def fold(plans: Plans, between: Between, backing: Backing | None, folder: str) -
         return _planned(plans, Glimpse(between.state), plan, plan.whole, Backing(plan.identity, scn, ()), gone, folder)
     if plan.fold is None:
         return Fold(replace(known, at=scn))
-    stay, newer = _parted(known.files, _rows_changed(plans, between)) if plan.what == "sums" else ((), known.files)
+    stay, newer = _parted(known.files, _rows_changed(plans, between)) if plan.counts is not None else ((), known.files)
     picture = replace(between, kept={NEWER: newer})
     return _planned(plans, picture, plan, plan.fold, Backing(plan.identity, scn, stay), newer, folder)
 
@@ -99,9 +99,10 @@ def _planned(
 
 
 def _is_wanted(plans: Plans, plan: BackingPlan, between: Between) -> bool:
-    """Rows that frames may reach are few; sums are as many as there are groups."""
+    """Rows that frames may reach are few, and frames from the first row on reach all; sums of groups are many, and what
+    they save are the rows of some."""
     wanted = database_setting(plans.store, "preimage")
-    if wanted != "auto" or plan.what == "rows":
+    if wanted != "auto" or plan.what != "groups":
         return wanted in ("auto", "kept")
     versions = between.state.versions
     files = (plans.store.folder(table.id).files(versions[table.id]) for table in plans.tables(between.state))
