@@ -25,7 +25,7 @@ class DatacellReport(SystemsReport):
     figures: list[Figure] = field(default_factory=list)
 
     def draw(self, pyplot: Any) -> Any:
-        rows = -(-len(self.figures) // 2)
+        rows = max(1, -(-len(self.figures) // 2))
         figure, places = pyplot.subplots(rows, 2, figsize=(13, 3.6 * rows), squeeze=False)
         for axes in places.flat[len(self.figures) :]:
             axes.axis("off")

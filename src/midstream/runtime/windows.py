@@ -15,14 +15,9 @@ from functools import partial
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-
 from midstream.errors import Cancelled, Error, InternalError
-from midstream.ingest.arrow_types import arrow_schema
-from midstream.ingest.conform import conform
-from midstream.kernels import quote_name
 from midstream.log.batches import Batch
-from midstream.maintenance.engine import Cancellation, FileColumn, Piece
+from midstream.maintenance.engine import Cancellation, Piece
 from midstream.plan.cut import Program, ViewPlan
 from midstream.plan.windows import session_words
 from midstream.relations.catalog import CatalogState, ReaderEntry
@@ -35,13 +30,13 @@ from midstream.runtime.lateness import LATE, LateReader
 from midstream.runtime.pairs import Pairs
 from midstream.runtime.pipelines import PipelineReader
 from midstream.runtime.refreshing import sources_for
-from midstream.runtime.results import WINDOW, Moment, Result
+from midstream.runtime.results import Moment, Result
 from midstream.runtime.settings import DEFAULTS
 from midstream.runtime.states import KeptFile, as_input
 from midstream.runtime.store import Store
 from midstream.runtime.window_job import AT_ONCE, Span, WindowJob, inputs_of
 from midstream.runtime.window_log import WindowLog, WindowResult
-from midstream.types import BIGINT
+from midstream.runtime.window_rows import rows_of
 
 if TYPE_CHECKING:
     from midstream.runtime.views import Views
@@ -570,24 +565,12 @@ class Windows:
         """Gives views over this one the windows that they have yet to get. How many rows they have got is in the log of
         what they were given, so each window comes once, also when the process has died in between."""
         streams = self._store.streams
-        for result in log.results:
-            if result.place is not None and result.rows and result.place > streams.journal.standing(view.id).rows:
-                if not streams.journal.is_wanted(view.id):
-                    return
-                streams.hand_on(view.basket, self.rows_of(view, result))
-
-    def rows_of(self, view: ContinuousView, result: WindowResult) -> pa.Table:
-        """The rows of one window."""
-        schema = arrow_schema(view.basket.columns)
-        if result.file is None:
-            return schema.empty_table()
-        columns = [FileColumn(name, kind, f"c{place}") for place, (name, kind) in enumerate(view.columns)]
-        files = replace(as_input([result.file], ()), columns=(*columns, FileColumn(WINDOW, BIGINT)))
-        listed = ", ".join(quote_name(name, "duckdb") for name in view.column_names)
-        text = f'SELECT {listed} FROM kept WHERE "{WINDOW}" = {result.number}'
-        answer = self._store.engine.look_up(Piece(text, {"kept": files}))
-        assert answer.table is not None
-        return conform(answer.table, view.basket.columns, relation=view.name)
+        got = streams.journal.standing(view.id).rows
+        new = [result for result in log.results if result.place is not None and result.rows and result.place > got]
+        for _, rows in rows_of(self._store, view, new):
+            if not streams.journal.is_wanted(view.id):
+                return
+            streams.hand_on(view.basket, rows)
 
     def _occupied(self, view: ContinuousView, plan: ViewPlan, due: _Due) -> list[int]:
         """Of very many windows by time, those that a row is in, and the last: the time of a stream may jump."""

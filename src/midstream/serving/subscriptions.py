@@ -28,6 +28,7 @@ from midstream.runtime.continuous.snapshots import answer_of, changes_of_table, 
 from midstream.runtime.settings import DEFAULTS
 from midstream.runtime.store import Store
 from midstream.runtime.window_log import WindowResult
+from midstream.runtime.window_rows import rows_of
 
 _LOOK = 0.5
 """So often somebody who waits looks whether the database was closed."""
@@ -207,14 +208,16 @@ class WindowResults:
         """How many results there were before the one that it gets next."""
 
     def snapshot(self) -> list[Change]:
-        newest = {result.key: result for result in self._seen}.values()
-        return [change for result in newest for change in self._changes(result)]
+        newest = {result.key: result for result in self._seen}
+        return [change for changes in self._changes(list(newest.values())) for change in changes]
 
     def take(self) -> Sequence[Change]:
         found: list[Change] = []
-        for result in self._new():
-            found += self._changes(result)
+        for changes in self._changes(self._new()):
+            found += changes
             self._next += 1
+            if len(found) >= _MANY:
+                break
         return found
 
     def wait(self, seconds: float) -> None:
@@ -240,10 +243,11 @@ class WindowResults:
             )
         return results[self._next - gone :]
 
-    def _changes(self, result: WindowResult) -> list[Change]:
-        table = self._store.views.windows.rows_of(self._view, result)
+    def _changes(self, results: Sequence[WindowResult]) -> Iterator[list[Change]]:
         names, types = self._view.column_names, [type_ for _, type_ in self._view.columns]
-        return [Change("I", dict(zip(names, row, strict=True)), None, result.scn) for row in to_rows(table, types)]
+        for result, table in rows_of(self._store, self._view, results):
+            rows = to_rows(table, types)
+            yield [Change("I", dict(zip(names, row, strict=True)), None, result.scn) for row in rows]
 
     def check(self) -> None:
         if self._store.is_closed:
