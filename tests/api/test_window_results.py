@@ -354,6 +354,34 @@ def test_a_window_takes_no_job_of_its_own_when_its_last_rows_tell_that_it_is_com
         assert "windows in the jobs that absorbed their last rows" in plan_of(timed, view)
 
 
+def test_joins_and_queries_above_a_grouping_take_no_job_of_their_own_either(counted: Any) -> None:
+    counted.sql("CREATE STREAM other (n int)")
+    queries = {
+        "joined": "SELECT count(*) AS pairs, max(a.n) AS n FROM s [WINDOW 3 ROWS SLIDE 1 ROWS] AS a"
+        " JOIN other [WINDOW 3 ROWS SLIDE 1 ROWS] AS b ON a.n = b.n",
+        "top": "SELECT n, c FROM (SELECT n, count(*) AS c FROM s [WINDOW 4 ROWS SLIDE 1 ROWS] GROUP BY n) AS g"
+        " ORDER BY c DESC, n LIMIT 1",
+    }
+    for name, query in queries.items():
+        counted.sql(f"CREATE VIEW {name} AS {query}")
+    counted.sql(f"CREATE VIEW anew WITH (maintenance = 'reevaluate') AS {queries['top']}")
+    ours, others = [], []
+    for number in (3, 1, 3, 2, 2, 3, 5, 5, 5, 1):
+        ours.append(number)
+        feed(counted, number)
+        if len(ours) >= 4:
+            first = min((-ours[-4:].count(n), n) for n in ours[-4:])
+            for view in ("top", "anew"):
+                assert rows(counted, f"SELECT * FROM {view}") == [(first[1], -first[0])]
+        counted.sql(f"INSERT INTO other VALUES ({number % 4})")
+        others.append(number % 4)
+        pairs = [a for a in ours[-3:] for b in others[-3:] if a == b]
+        if len(ours) >= 3:
+            assert rows(counted, "SELECT * FROM joined") == [(len(pairs), max(pairs, default=None))]
+    for view in ("joined", "top", "anew"):
+        assert "windows in the jobs that absorbed their last rows" in plan_of(counted, view)
+
+
 def test_a_result_that_fails_keeps_no_row_from_being_absorbed(counted: Any) -> None:
     """It is computed beside the rows at first, and then by itself."""
     counted.sql("CREATE VIEW v AS SELECT 12 / (sum(n) - 3) AS n FROM s [WINDOW 2 ROWS]")

@@ -13,23 +13,20 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from midstream.kernels import kernel_type, quote_name
 from midstream.log.batches import Batch
-from midstream.maintenance.engine import Answer, Piece, Rows, WriteParquet
-from midstream.plan import BoundQuery
-from midstream.plan.cut import ViewPlan
-from midstream.relations.view import ContinuousView
+from midstream.maintenance.engine import Answer, Files, Piece
+from midstream.plan.cut import Program, ViewPlan
+from midstream.relations.view import ContinuousView, Derived
 from midstream.runtime.clocks import lateness_of
 from midstream.runtime.pipelines import PipelineReader, kept_files
 from midstream.runtime.refreshing import Inputs
-from midstream.runtime.results import WINDOW
 from midstream.runtime.store import Store
-from midstream.runtime.window_job import AT_ONCE, Span, WindowJob, results_of
-from midstream.runtime.window_log import WindowLog, WindowResult
-from midstream.types import BIGINT
+from midstream.runtime.window_job import Span, WindowJob, results_of
+from midstream.runtime.window_log import WindowResult
 
 FEW_ROWS = 100_000
 """Of a larger batch, the pipeline takes too long to run twice."""
@@ -84,37 +81,43 @@ class Foreknowledge:
         self.take(view_id, ())
 
 
-def foresee(
-    job: Callable[[Sequence[Span]], WindowJob],
-    plan: ViewPlan,
-    view: ContinuousView,
-    log: WindowLog,
-    reader: PipelineReader,
-    batch: Batch,
-    folder: str,
-    store: Foreknowledge,
-) -> Foreseen | None:
-    """None: the batch completes no window, or its result is no simple query over one state."""
-    every = plan.all_windows()
-    if every is None or "duckdb" in every.refusals or log.next is None or plan.reads or batch.rows > FEW_ROWS:
+def foresee(job: WindowJob, reader: PipelineReader, batch: Batch, store: Foreknowledge) -> Foreseen | None:
+    """What computes windows that a batch completes. None: it is better done by itself."""
+    program, asked = reader.state.program, job.asked(len(job.spans))
+    if asked.kernel != "duckdb" or not all(isinstance(scan.relation, Derived) for scan in asked.scans):
         return None
+    own, [plain] = reader.piece_of(batch), asked.pieces
+    views, inputs = [*own.views, ("absorbed", _absorbed(own, program))], {**plain.inputs}
+    for scan in asked.scans:
+        if scan.relation.name != program.name:
+            continue
+        # With sums of basic windows, windows take their parts from all of a state.
+        name = scan.name if scan.name in inputs else f"{scan.name}_all"
+        given = inputs.pop(name)
+        assert isinstance(given, Files)
+        listed = ", ".join(quote_name(column.name, "duckdb") for column in given.columns)
+        inputs[f"{name}_before"] = given
+        before = quote_name(f"{name}_before", "duckdb")
+        views.append((name, f"SELECT {listed} FROM {before} UNION ALL SELECT {listed} FROM absorbed"))
+    names = [*own.inputs, *inputs, *(name for name, _ in (*views, *plain.views))]
+    if len(set(names)) < len(names):
+        return None
+    os.makedirs(job.folder, exist_ok=True)
+    piece = Piece(plain.sql, {**own.inputs, **inputs}, (*views, *plain.views), plain.output, plain.checks)
+    return Foreseen(job.view.id, job.spans, piece, job.kept, store)
+
+
+def can_be_foreseen(view: ContinuousView, plan: ViewPlan, reader: PipelineReader, batch: Batch) -> bool:
+    """Whether windows are to be had by a query over states alone, and the batch is small."""
     program = reader.state.program
-    if view.kernel == "spark" or program.kernel != "duckdb" or program.keeps_rows:
-        return None
-    if any("interval" in str(kind) for _, kind in program.columns):
-        return None
-    [window] = plan.windows
-    position = _position_after(reader, batch)
-    last = window.last_before(position) if position is not None else log.next - 1
-    numbers = range(log.next, last + 1)
-    if not numbers or len(numbers) > AT_ONCE:
-        return None
-    spans = [Span(number, plan.window_words(number, log.firsts), window.end(number)) for number in numbers]
-    own = job(spans)
-    return Foreseen(view.id, spans, _piece(own, every, reader, batch, folder), own.kept, store)
+    if plan.times or plan.reads or plan.pairs or batch.rows > FEW_ROWS:
+        return False
+    if view.kernel == "spark" or program.kernel != "duckdb":
+        return False
+    return not any("interval" in str(kind) for _, kind in program.columns)
 
 
-def _position_after(reader: PipelineReader, batch: Batch) -> int | None:
+def position_after(reader: PipelineReader, batch: Batch) -> int | None:
     """How far a pipeline will have come; None: only its rows tell."""
     slots, clock = reader.feed.slots, reader.clock_after(batch)
     if slots is None or clock is None or slots.by == "arrival":
@@ -122,30 +125,10 @@ def _position_after(reader: PipelineReader, batch: Batch) -> int | None:
     return clock.rows if slots.by == "rows" else clock.watermark(lateness_of(reader.stream))
 
 
-def _piece(
-    job: WindowJob,
-    every: BoundQuery,
-    reader: PipelineReader,
-    batch: Batch,
-    folder: str,
-) -> Piece:
-    """The job knows the state as it is, with just those files in which the sums are that it takes."""
-    os.makedirs(folder, exist_ok=True)
-    columns = ((WINDOW, BIGINT), *((f"c{n}", output.type) for n, output in enumerate(every.outputs[1:])))
-    plain = job.all_windows_piece(every, job.spans, WriteParquet(folder, columns, compressed=False))
-    own, program = reader.piece_of(batch), reader.state.program
-    absorbed = ", ".join(
+def _absorbed(own: Piece, program: Program) -> str:
+    """A batch as the partials that it will leave."""
+    listed = ", ".join(
         f"CAST(#{place} AS {kernel_type(kind, 'duckdb')}) AS {quote_name(name, 'duckdb')}"
         for place, (name, kind) in enumerate(program.columns, 1)
     )
-    views = [*own.views, ("absorbed", f"SELECT {absorbed} FROM ({own.sql}) AS made")]
-    inputs = dict(own.inputs)
-    for name, given in plain.inputs.items():
-        if isinstance(given, Rows):
-            inputs[name] = given
-            continue
-        listed = ", ".join(quote_name(column.name, "duckdb") for column in given.columns)
-        inputs[f"{name}_before"] = given
-        before = quote_name(f"{name}_before", "duckdb")
-        views.append((name, f"SELECT {listed} FROM {before} UNION ALL SELECT {listed} FROM absorbed"))
-    return Piece(plain.sql, inputs, tuple(views), plain.output, plain.checks)
+    return f"SELECT {listed} FROM ({own.sql}) AS made"

@@ -18,7 +18,7 @@ import pyarrow as pa
 from midstream.ingest.arrow_types import arrow_type
 from midstream.kernels import Kernel
 from midstream.maintenance.engine import Answer, Cancellation, Piece, Rows, WriteParquet
-from midstream.plan import BoundQuery
+from midstream.plan import BoundQuery, Scan
 from midstream.plan.cut import ViewPlan
 from midstream.plan.cut.together import END, NUMBER, START, WINDOW_SLOT
 from midstream.relations.catalog import ReaderEntry
@@ -50,6 +50,17 @@ class Span:
     words: Mapping[str, str]
     end: int
     key: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What gives windows their results: pieces, each for a chunk of them."""
+
+    kernel: Kernel
+    sources: Sources
+    chunks: Sequence[Sequence[Span]]
+    pieces: list[Piece]
+    scans: Sequence[Scan]
 
 
 @dataclass(frozen=True)
@@ -98,28 +109,33 @@ class WindowJob:
         self.kept = Inputs(kept.programs, {**kept.files, **{p.program.name: p.kept.files for p in self.pairs}})
 
     def run(self, stop: Cancellation | None) -> Computed:
-        words = self.plan.words(datetime.now(timezone.utc), self.picture.state.scn)
-        upper = self.plan.upper({**words, **self.spans[0].words})
-        kernel, sources = self._sources(upper)
         os.makedirs(self.folder, exist_ok=True)
-        columns = ((WINDOW, BIGINT), *((f"c{n}", output.type) for n, output in enumerate(upper.outputs)))
-        output = WriteParquet(self.folder, columns, compressed=False)
         size = min(-(-len(self.spans) // self.store.engine.cores), AT_ONCE)
-        chunks = [self.spans[start : start + size] for start in range(0, len(self.spans), size)]
-        every = self.plan.all_windows() if kernel == "duckdb" else None
-        if every is not None and "duckdb" not in every.refusals:
-            pieces = [self.all_windows_piece(every, chunk, output) for chunk in chunks]
-        else:
-            pieces = self._pieces(upper, words, kernel, sources, chunks, output)
-        pieces += [new.piece(sources.piece(""), self.folder) for new in self.pairs]
+        asked = self.asked(size)
+        pieces = asked.pieces + [new.piece(asked.sources.piece(""), self.folder) for new in self.pairs]
         started = time.monotonic()
         sums = self._sums()
         held = [list(reader.state.files) for _, reader, _ in sums]
-        answers = self._run([*((kernel, piece) for piece in pieces), *_sum_pieces(sums)], stop)
+        answers = self._run([*((asked.kernel, piece) for piece in pieces), *_sum_pieces(sums)], stop)
         self._keep_sums(sums, answers[len(pieces) :])
         del held
         seconds = time.monotonic() - started
-        return self._computed(chunks, answers, seconds)
+        return self._computed(asked.chunks, answers, seconds)
+
+    def asked(self, size: int) -> Asked:
+        """The windows, so many of them in one piece."""
+        words = self.plan.words(datetime.now(timezone.utc), self.picture.state.scn)
+        upper = self.plan.upper({**words, **self.spans[0].words})
+        kernel, sources = self._sources(upper)
+        columns = ((WINDOW, BIGINT), *((f"c{n}", output.type) for n, output in enumerate(upper.outputs)))
+        output = WriteParquet(self.folder, columns, compressed=False)
+        chunks = [self.spans[start : start + size] for start in range(0, len(self.spans), size)]
+        every = self.plan.all_windows() if kernel == "duckdb" else None
+        if every is not None and "duckdb" not in every.refusals:
+            pieces = [self._all_windows_piece(every, chunk, output) for chunk in chunks]
+            return Asked(kernel, sources, chunks, pieces, every.scans)
+        pieces = self._pieces(upper, words, kernel, sources, chunks, output)
+        return Asked(kernel, sources, chunks, pieces, upper.scans)
 
     def sum_up(self, stop: Cancellation | None) -> None:
         """Makes the sums of basic windows that can be made now."""
@@ -150,7 +166,7 @@ class WindowJob:
 
     # --- one query for all windows ---------------------------------------------------------------
 
-    def all_windows_piece(self, every: BoundQuery, spans: Sequence[Span], output: WriteParquet) -> Piece:
+    def _all_windows_piece(self, every: BoundQuery, spans: Sequence[Span], output: WriteParquet) -> Piece:
         sources = Sources("duckdb")
         for scan in every.scans:
             if scan.source == "state":

@@ -25,7 +25,7 @@ from midstream.relations.view import ContinuousView
 from midstream.relations.window import EVER, Window
 from midstream.runtime.chunking import Chunking
 from midstream.runtime.clocks import lateness_of
-from midstream.runtime.foreseeing import Foreknowledge, Foreseen, foresee
+from midstream.runtime.foreseeing import Foreknowledge, Foreseen, can_be_foreseen, foresee, position_after
 from midstream.runtime.lateness import LATE, LateReader
 from midstream.runtime.pairs import Pairs
 from midstream.runtime.pipelines import PipelineReader
@@ -284,14 +284,25 @@ class Windows:
         known = [position for position in found if position is not None]
         return min(known) if known and len(known) == len(found) else None
 
-    def _due(self, view: ContinuousView, plan: ViewPlan, log: WindowLog, now: int | None) -> _Due:
+    def _due(
+        self,
+        view: ContinuousView,
+        plan: ViewPlan,
+        log: WindowLog,
+        now: int | None,
+        ahead: tuple[PipelineReader, int] | None = None,
+    ) -> _Due:
+        """`ahead`: as if one of the pipelines had come so far."""
         readers = self._views.readers_of(view.id)
         lasts: list[int] = []
         begins: list[int] = []
         firsts = dict(log.firsts)
         for index, (window, streams) in enumerate(zip(plan.windows, plan.window_streams, strict=True)):
             own = [r for r in readers if r[1].feed.slots == window.slots and r[0].stream_id in streams]
-            positions = [self._position(entry, reader, now) for entry, reader in own]
+            positions = [
+                ahead[1] if ahead is not None and reader is ahead[0] else self._position(entry, reader, now)
+                for entry, reader in own
+            ]
             known = [position for position in positions if position is not None]
             if not own:
                 # Nobody reads it: a WITH query that is not used, say.
@@ -336,11 +347,19 @@ class Windows:
         return [foreseen for foreseen in found if foreseen is not None]
 
     def _foreseen_of(self, view: ContinuousView, reader: PipelineReader, batch: Batch) -> Foreseen | None:
-        if len(self._views.readers_of(view.id)) != 1:
+        plan, log, position = self._views.plan(view), self.log_of(view), position_after(reader, batch)
+        readers = self._views.readers_of(view.id)
+        if position is None or log.next is None or any(other.feed.slots is None for _, other in readers):
             return None
-        plan, log, folder = self._views.plan(view), self.log_of(view), self.folder(view.id)
-        job = partial(self._job, view, plan, log, Moment(self._store.catalog.state, {}), DEFAULTS)
-        return foresee(job, plan, view, log, reader, batch, folder, self._foreknown)
+        if not can_be_foreseen(view, plan, reader, batch):
+            return None
+        due = self._due(view, plan, log, None, (reader, position))
+        if not due.numbers or len(due.numbers) > AT_ONCE:
+            return None
+        job = self._job(
+            view, plan, log, Moment(self._store.catalog.state, {}), DEFAULTS, _spans(plan, log, due.numbers)
+        )
+        return foresee(job, reader, batch, self._foreknown)
 
     def newest(
         self, view: ContinuousView, state: CatalogState, settings: Mapping[str, object], stop: Cancellation | None
@@ -407,8 +426,7 @@ class Windows:
         due = self._due(view, plan, log, now)
         log.firsts.update(due.firsts)
         numbers = self._occupied(view, plan, due) if _may_skip(plan, due) else due.numbers
-        window = plan.windows[0]
-        return [Span(number, plan.window_words(number, log.firsts), window.end(number)) for number in numbers]
+        return _spans(plan, log, numbers)
 
     def _sessions(
         self, view: ContinuousView, plan: ViewPlan, log: WindowLog, now: int | None, stop: Cancellation | None
@@ -590,6 +608,11 @@ class Windows:
                 first = window.first_with(slot)
                 numbers |= set(range(first, first + -(-(window.size or 0) // window.slide) + 1))
         return sorted(number for number in numbers if due.numbers[0] <= number <= due.numbers[-1])
+
+
+def _spans(plan: ViewPlan, log: WindowLog, numbers: Sequence[int]) -> list[Span]:
+    window = plan.windows[0]
+    return [Span(number, plan.window_words(number, log.firsts), window.end(number)) for number in numbers]
 
 
 _LAST_SCN = 2**62
