@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Protocol
 
-from midstream.errors import Error
 from midstream.kernels import Kernel, quote_name
 from midstream.log.batches import ARRIVED, Batch
 from midstream.log.files import disk_errors
@@ -24,20 +21,7 @@ from midstream.runtime.states import KeptFile, State, as_input
 from midstream.runtime.store import Store
 
 PIPELINE = "pipeline"
-
-
 LOW, ARRIVAL = "low", "arrival"
-
-
-class Foresight(Protocol):
-    """What is computed together with a batch, beside its partials."""
-
-    @property
-    def piece(self) -> Piece: ...
-
-    def settle(self, answer: Answer, scn: int) -> None:
-        """The batch has been absorbed."""
-        ...
 
 
 class PipelineReader:
@@ -52,9 +36,6 @@ class PipelineReader:
         self.feed = self.state.program.feeds[stream.id]
         self.seed: Callable[[Stream, int], Clock | None] = lambda stream, scn: None
         """How far the stream's own time had come at an SCN, for a pipeline that begins there."""
-        self.foresee: Callable[[PipelineReader, Batch], Sequence[Foresight]] = lambda reader, batch: ()
-        """What else may be computed together with a batch."""
-        self._foreseen: Sequence[Foresight] = ()
 
     @property
     def kernel(self) -> Kernel:
@@ -81,20 +62,14 @@ class PipelineReader:
             return [self._piece(batch) for batch in batches]
         whole = replace(batches[0], files=tuple(file for batch in batches for file in batch.files))
         watermarks = self._watermarks(whole)
-        own = [self._windowed_piece(batch, watermarks) for batch in batches]
-        return [*own, *(foreseen.piece for foreseen in self._foresee(whole))]
+        return [self._windowed_piece(batch, watermarks) for batch in batches]
 
     def _watermarks(self, batch: Batch) -> Watermarks:
         return self._clock_now(batch.after).watermarks(batch, lateness_of(self.stream))
 
-    def _foresee(self, batch: Batch) -> Sequence[Foresight]:
-        """Nothing, if something was foreseen with the last batch and that batch was not absorbed: it may be why."""
-        self._foreseen = self.foresee(self, batch) if not self._foreseen else ()
-        return self._foreseen
-
     def piece_of(self, batch: Batch) -> Piece:
         """All rows of a batch as partials."""
-        return self._windowed_piece(batch, self._watermarks(batch))
+        return self._piece(batch) if self.feed.slots is None else self._windowed_piece(batch, self._watermarks(batch))
 
     def clock_after(self, batch: Batch) -> Clock | None:
         """Where a windowed pipeline stands behind a batch, as far as that is known before it is absorbed."""
@@ -138,8 +113,6 @@ class PipelineReader:
         return self.state.written()
 
     def absorb(self, state: str, answers: Sequence[Answer], batch: Batch) -> Absorbed:
-        foreseen, self._foreseen = self._foreseen, ()
-        answers, others = answers[: len(answers) - len(foreseen)], answers[len(answers) - len(foreseen) :]
         files = kept_files(self._store, answers, batch.upto)
         clock = self.state.clock
         if clock is not None:
@@ -153,13 +126,13 @@ class PipelineReader:
         def settle() -> None:
             self.state.files = [*self.state.files, *files]
             self.state.clock = clock
-            for one, answer in zip(foreseen, others, strict=True):
-                with suppress(Error):
-                    # It is computed again.
-                    one.settle(answer, batch.upto)
-            self.grown(self)
 
-        return Absorbed(replace(self.state, files=[*self.state.files, *files], clock=clock).written(), settle=settle)
+        return Absorbed(
+            replace(self.state, files=[*self.state.files, *files], clock=clock).written(), None, settle, self._tell
+        )
+
+    def _tell(self) -> None:
+        self.grown(self)
 
 
 def _microseconds(moment: datetime | None) -> int | None:

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from midstream.errors import BadFile, StorageError, Unsupported
 from midstream.kernels import Kernel, quote_name
-from midstream.maintenance.engine import Answer, Cancellation, Piece, Rows
+from midstream.maintenance.engine import Cancellation, Piece, Rows
 from midstream.plan import BoundQuery
 from midstream.relations.view import ContinuousView
 from midstream.runtime.reading import Picture, Sources, sources_of
@@ -71,18 +71,6 @@ def prepare(
     if choice.kernel != sources.kernel:
         sources = sources_of(store, picture, bound, choice.kernel)
     return choice, sources
-
-
-def run_by_kernel(
-    store: Store, wanted: Sequence[tuple[Kernel, Piece]], *, label: str, cancellation: Cancellation | None
-) -> list[Answer]:
-    """Pieces in one job for each kernel."""
-    answers: dict[int, Answer] = {}
-    for kernel in dict.fromkeys(kernel for kernel, _ in wanted):
-        places = [place for place, (own, _) in enumerate(wanted) if own == kernel]
-        pieces = [wanted[place][1] for place in places]
-        answers |= zip(places, store.engine.run(kernel, pieces, label=label, cancellation=cancellation), strict=True)
-    return [answers[place] for place in range(len(wanted))]
 
 
 def run_query(

@@ -33,7 +33,20 @@ class Absorbed:
     version: tuple[int, int] | None = None
     """(table, Delta version) of rows that it stored."""
     settle: Callable[[], None] = lambda: None
-    """To be called once it is recorded."""
+    """To be called once it is recorded,"""
+    tell: Callable[[], None] = lambda: None
+    """and when all that was computed together is."""
+
+
+class Foresight(Protocol):
+    """What is computed together with a batch, beside what readers make of it."""
+
+    @property
+    def piece(self) -> Piece: ...
+
+    def settle(self, answer: Answer, scn: int) -> None:
+        """The batch has been absorbed."""
+        ...
 
 
 class Reader(Protocol):

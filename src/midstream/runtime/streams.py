@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from midstream.errors import Cancelled, Closed, Error, StorageError, TransactionConflict, UndefinedName
 from midstream.ingest.arrow_types import arrow_schema
+from midstream.kernels import Kernel
 from midstream.log.backlog import Backlog
 from midstream.log.batches import Batch, BatchFile, Sealed, Sealer, shares, write_parquet
 from midstream.log.files import FileSystem, disk_errors
@@ -29,7 +30,8 @@ from midstream.maintenance.engine import Answer, Cancellation, Piece
 from midstream.relations.catalog import CatalogState, ReaderEntry
 from midstream.relations.stream import Stream
 from midstream.relations.view import ContinuousView
-from midstream.runtime.readers import Reader, ReaderMaker
+from midstream.runtime.jobs import run_by_kernel
+from midstream.runtime.readers import Absorbed, Foresight, Reader, ReaderMaker
 from midstream.runtime.store import Store
 
 BULK_ROWS, BULK_BYTES = 20_000, 1 << 20
@@ -153,6 +155,8 @@ class Streams:
         """Streams of which so many rows are to be absorbed at once: somebody waits for them to be full."""
         self._uncut: dict[int, int] = {}
         """Rows of these that have come since the log was last closed."""
+        self.foresee: Callable[[Sequence[Reader], Batch], Sequence[Foresight]] = lambda readers, batch: ()
+        """What else may be computed when some readers absorb a batch."""
         self._cuts: list[int] = []
         """SCNs that somebody wants the readers to stand at, so no batch goes across one."""
 
@@ -615,6 +619,9 @@ class Streams:
                 self._note(due[0], failure)
                 return
             for standing in due:
+                if standing.entry.absorbed >= batch.upto:
+                    # It had what it needed before another one failed.
+                    continue
                 try:
                     self._absorb_together(feed, [standing], batch)
                 except Error as own:
@@ -624,29 +631,64 @@ class Streams:
         started = time.monotonic()
         known = [self._known(standing, batch) for standing in due]
         asked = [self._asked(standing, batch, paths) for standing, (_, paths) in zip(due, known, strict=True)]
-        answers = self._answers(feed, due, asked, batch)
-        for standing, own, (made, _) in zip(due, answers, known, strict=True):
-            self._record(feed, standing, batch, [*made, *own])
+        beside = self.foresee([standing.reader for standing in due], batch) if not any(p for _, p in known) else ()
+        try:
+            answers, others = self._answers(feed, due, asked, beside, batch)
+        except Error:
+            if not beside:
+                raise
+            # It may be the fault of what nobody needs.
+            beside = ()
+            answers, others = self._answers(feed, due, asked, (), batch)
+        own = [[*made, *new] for (made, _), new in zip(known, answers, strict=True)]
+        self._record_all(feed, due, batch, own, zip(beside, others, strict=True))
+        for standing in due:
             standing.seconds += time.monotonic() - started
 
     def _answers(
-        self, feed: _Feed, due: Sequence[_Standing], asked: Sequence[Sequence[Piece]], batch: Batch
-    ) -> list[list[Answer]]:
+        self,
+        feed: _Feed,
+        due: Sequence[_Standing],
+        asked: Sequence[Sequence[Piece]],
+        beside: Sequence[Foresight],
+        batch: Batch,
+    ) -> tuple[list[list[Answer]], list[Answer]]:
         """One job for all that DuckDB computes; the Spark kernel spreads a piece itself, so each is a job."""
         label = f'absorb {batch.rows:,} rows of "{feed.stream.name}"'
-        run = self._store.engine.run
-        together = [
-            piece for s, pieces in zip(due, asked, strict=True) if s.reader.kernel == "duckdb" for piece in pieces
+        wanted: list[tuple[Kernel, Piece]] = [
+            (standing.reader.kernel, piece) for standing, own in zip(due, asked, strict=True) for piece in own
         ]
-        done = iter(run("duckdb", together, label=label, cancellation=self._cancellation))
-        answers = []
-        for standing, pieces in zip(due, asked, strict=True):
-            if standing.reader.kernel == "duckdb":
-                answers.append([next(done) for _ in pieces])
-            else:
-                single = [run("spark", [piece], label=label, cancellation=self._cancellation) for piece in pieces]
-                answers.append([answer for [answer] in single])
-        return answers
+        wanted += [("duckdb", foresight.piece) for foresight in beside]
+        done = iter(run_by_kernel(self._store, wanted, label=label, cancellation=self._cancellation))
+        return [[next(done) for _ in own] for own in asked], list(done)
+
+    def _record_all(
+        self,
+        feed: _Feed,
+        due: Sequence[_Standing],
+        batch: Batch,
+        answers: Sequence[Sequence[Answer]],
+        beside: Iterable[tuple[Foresight, Answer]],
+    ) -> None:
+        """What was computed together is seen together, but for rows that are stored."""
+        done: list[Absorbed | None] = []
+        # Rows that are stored wait for commits, and nobody may wait for those while he holds the lock.
+        stored = [pair for pair in zip(due, answers, strict=True) if pair[0].reader.stores_rows]
+        others = [pair for pair in zip(due, answers, strict=True) if not pair[0].reader.stores_rows]
+        try:
+            for standing, own in stored:
+                done.append(self._record(feed, standing, batch, own))
+            with self._lock:
+                for standing, own in others:
+                    done.append(self._record(feed, standing, batch, own))
+                for foresight, answer in beside:
+                    with suppress(Error):
+                        # It is computed again.
+                        foresight.settle(answer, batch.upto)
+        finally:
+            for absorbed in done:
+                if absorbed is not None:
+                    absorbed.tell()
 
     def _known(self, standing: _Standing, batch: Batch) -> tuple[list[Answer], frozenset[str]]:
         """What the reader has made ahead of files of the batch, and of which."""
@@ -661,19 +703,22 @@ class Streams:
         parts = shares(left, self._store.engine.cores, FEW_ROWS) if left.files else []
         return list(standing.reader.pieces(parts)) if parts else []
 
-    def _record(self, feed: _Feed, standing: _Standing, batch: Batch, answers: Sequence[Answer]) -> None:
+    def _record(self, feed: _Feed, standing: _Standing, batch: Batch, answers: Sequence[Answer]) -> Absorbed | None:
+        """None: the reader is gone."""
         with self._lock:
             if feed.readers.get(standing.entry.id) is not standing:
-                return
+                return None
         with self._store.commit_lock if standing.reader.stores_rows else self._lock:
             done = standing.reader.absorb(standing.entry.state, answers, batch)
             entry = replace(standing.entry, absorbed=batch.upto, state=done.state)
             with self._lock:
-                if feed.readers.get(entry.id) is standing:
-                    self._store.catalog.keep_reader(entry, done.version)
-                    standing.entry, standing.failure, standing.failures = entry, None, 0
-                    standing.rows += batch.rows
-                    done.settle()
+                if feed.readers.get(entry.id) is not standing:
+                    return None
+                self._store.catalog.keep_reader(entry, done.version)
+                standing.entry, standing.failure, standing.failures = entry, None, 0
+                standing.rows += batch.rows
+                done.settle()
+                return done
 
     def _note(self, standing: _Standing, failure: Error) -> None:
         with self._progress:

@@ -17,16 +17,19 @@ from datetime import datetime, timezone
 from typing import TypedDict, cast
 
 from midstream.errors import Cancelled, Error, TransactionConflict, UndefinedName
+from midstream.log.batches import Batch
 from midstream.maintenance.engine import Answer, Cancellation, FileColumn, Files
 from midstream.plan import BindContext
 from midstream.plan.cut import ViewPlan, cut_view
 from midstream.relations.catalog import CatalogState, ReaderEntry
 from midstream.relations.view import ContinuousView
+from midstream.runtime.awaiting import Awaiting
+from midstream.runtime.jobs import run_by_kernel
 from midstream.runtime.lateness import LATE, LateReader, time_at
 from midstream.runtime.making import Maker, fill
 from midstream.runtime.merging import Merger
 from midstream.runtime.pipelines import PIPELINE, PipelineReader
-from midstream.runtime.query import run_by_kernel
+from midstream.runtime.readers import Foresight, Reader
 from midstream.runtime.reading import Picture
 from midstream.runtime.refreshing import Inputs, Refresh, plan_refresh
 from midstream.runtime.results import Moment, Result
@@ -54,6 +57,7 @@ class Views:
         self.windows = Windows(store, self)
         self.merger = Merger(store, self.plan, self.windows, self._is_read)
         self._maker = Maker(store, self.plan, self.readers, self._attend)
+        self._awaiting = Awaiting(store, self.plan, self.readers_of, self._planned_now)
         self.path = store.path / "views"
         self.refreshes: dict[int, tuple[int, float]] = {}
         """How often each view was refreshed, and how long that took, since the database was opened."""
@@ -87,12 +91,16 @@ class Views:
             for file in os.listdir(self.path / name):
                 if file not in folders[name]:
                     (self.path / name / file).unlink(missing_ok=True)
+        self._store.streams.foresee = self._foresee
         self.windows.start()
+
+    def _foresee(self, readers: Sequence[Reader], batch: Batch) -> Sequence[Foresight]:
+        own = [reader for reader in readers if isinstance(reader, PipelineReader)]
+        return [*self.windows.foresee(own, batch), *self._awaiting.foresee(own, batch)] if own else []
 
     def _attend(self, reader: PipelineReader) -> None:
         reader.grown = self._grown
         reader.seed = lambda stream, scn: time_at(self._store, stream, scn)
-        reader.foresee = self.windows.foresee
 
     def _is_read(self, state: State) -> bool:
         """Whether somebody reads a view that has partials in a state."""
@@ -402,7 +410,14 @@ class Views:
                 stale.append(view)
         if not stale:
             return found
-        planned = [self._planned(view, state, settings, cancellation) for view in stale]
+        with self._awaiting.asked(stale, state, settings) as awaited:
+            for view in stale:
+                self._wait(view, state, cancellation)
+        for refresh, answer, seconds in awaited.found.values():
+            found[refresh.view.id] = self._keep(refresh, answer, seconds)
+        planned = [self._planned(view, state, settings, cancellation) for view in stale if view.id not in found]
+        if not planned:
+            return found
         started = time.monotonic()
         label = "refresh " + ", ".join(f'"{refresh.view.name}"' for refresh in planned)
         wanted = [(refresh.kernel, refresh.piece) for refresh in planned]
@@ -411,6 +426,15 @@ class Views:
             found[refresh.view.id] = self._keep(refresh, answer, time.monotonic() - started)
         return found
 
+    def _wait(self, view: ContinuousView, state: CatalogState, cancellation: Cancellation | None) -> None:
+        """Until a view's pipelines have all up to the SCN of a cut."""
+        try:
+            self.fill(view.id, cancellation)
+            for entry, _ in self._readers_for(view, state):
+                self._store.streams.wait(entry.id, state.scn, cancellation=cancellation)
+        except UndefinedName:
+            raise _gone(view) from None
+
     def _planned(
         self,
         view: ContinuousView,
@@ -418,22 +442,29 @@ class Views:
         settings: Mapping[str, object],
         cancellation: Cancellation | None,
     ) -> Refresh:
+        inner = self._refreshed(self.inner_views(view), state, settings, cancellation)
+        return self._planned_now(view, state, settings, inner)
+
+    def _readers_for(self, view: ContinuousView, state: CatalogState) -> list[tuple[ReaderEntry, PipelineReader]]:
         readers = self.readers_of(view.id)
         if not readers and self.plan(view, state).pipelines:
             raise _gone(view)
-        try:
-            self.fill(view.id, cancellation)
-            for entry, _ in readers:
-                self._store.streams.wait(entry.id, state.scn, cancellation=cancellation)
-        except UndefinedName:
-            raise _gone(view) from None
-        files: dict[str, list[KeptFile]] = {}
+        return readers
+
+    def _planned_now(
+        self,
+        view: ContinuousView,
+        state: CatalogState,
+        settings: Mapping[str, object],
+        inner: Mapping[int, Result] | None = None,
+    ) -> Refresh:
+        """With what its pipelines have now."""
+        readers, files = self._readers_for(view, state), dict[str, list[KeptFile]]()
         for _, reader in readers:
             files.setdefault(reader.state.program.name, []).extend(reader.state.upto(state.scn))
         kept = Inputs({reader.state.program.name: reader.state.program for _, reader in readers}, files)
-        inner = self._refreshed(self.inner_views(view), state, settings, cancellation)
         plan, folder = self.plan(view, state), self._results_folder(view.id)
-        return plan_refresh(self._store, view, plan, kept, Moment(state, inner), settings, folder)
+        return plan_refresh(self._store, view, plan, kept, Moment(state, inner or {}), settings, folder)
 
     def _keep(self, refresh: Refresh, answer: Answer, seconds: float) -> Result:
         id, result = refresh.view.id, refresh.result(answer, seconds)

@@ -24,9 +24,10 @@ from midstream.plan.cut.together import END, NUMBER, START, WINDOW_SLOT
 from midstream.relations.catalog import ReaderEntry
 from midstream.relations.view import ContinuousView, Derived
 from midstream.relations.window import Window
+from midstream.runtime.jobs import run_by_kernel
 from midstream.runtime.pairs import NewPairs, Pairs, new_pairs
 from midstream.runtime.pipelines import PipelineReader, kept_files
-from midstream.runtime.query import choose_kernel, run_by_kernel
+from midstream.runtime.query import choose_kernel
 from midstream.runtime.reading import Sources
 from midstream.runtime.refreshing import Inputs, sources_for
 from midstream.runtime.results import WINDOW, Moment

@@ -290,19 +290,16 @@ class Windows:
         plan: ViewPlan,
         log: WindowLog,
         now: int | None,
-        ahead: tuple[PipelineReader, int] | None = None,
+        ahead: Mapping[int, int] | None = None,
     ) -> _Due:
-        """`ahead`: as if one of the pipelines had come so far."""
+        """`ahead`: as if some of the readers had come so far."""
         readers = self._views.readers_of(view.id)
         lasts: list[int] = []
         begins: list[int] = []
         firsts = dict(log.firsts)
         for index, (window, streams) in enumerate(zip(plan.windows, plan.window_streams, strict=True)):
             own = [r for r in readers if r[1].feed.slots == window.slots and r[0].stream_id in streams]
-            positions = [
-                ahead[1] if ahead is not None and reader is ahead[0] else self._position(entry, reader, now)
-                for entry, reader in own
-            ]
+            positions = [(ahead or {}).get(entry.id, self._position(entry, reader, now)) for entry, reader in own]
             known = [position for position in positions if position is not None]
             if not own:
                 # Nobody reads it: a WITH query that is not used, say.
@@ -336,30 +333,31 @@ class Windows:
 
     # --- computing -------------------------------------------------------------------------------
 
-    def foresee(self, reader: PipelineReader, batch: Batch) -> list[Foreseen]:
+    def foresee(self, readers: Sequence[PipelineReader], batch: Batch) -> list[Foreseen]:
         """The windows that a batch completes, to be computed in the job that absorbs it."""
         found = []
         for view in self._all():
-            if view.id in reader.state.views and view.id not in self._failed:
+            own = [reader for reader in readers if view.id in reader.state.views]
+            if own and view.id not in self._failed:
                 # Nothing depends on it but speed: the view may just be dropped, say.
                 with suppress(Exception):
-                    found.append(self._foreseen_of(view, reader, batch))
+                    found.append(self._foreseen_of(view, own, batch))
         return [foreseen for foreseen in found if foreseen is not None]
 
-    def _foreseen_of(self, view: ContinuousView, reader: PipelineReader, batch: Batch) -> Foreseen | None:
-        plan, log, position = self._views.plan(view), self.log_of(view), position_after(reader, batch)
-        readers = self._views.readers_of(view.id)
-        if position is None or log.next is None or any(other.feed.slots is None for _, other in readers):
+    def _foreseen_of(self, view: ContinuousView, due: Sequence[PipelineReader], batch: Batch) -> Foreseen | None:
+        plan, log, readers = self._views.plan(view), self.log_of(view), self._views.readers_of(view.id)
+        ahead = {reader.id: position for reader in due if (position := position_after(reader, batch)) is not None}
+        if len(ahead) < len(due) or log.next is None or any(other.feed.slots is None for _, other in readers):
             return None
-        if not can_be_foreseen(view, plan, reader, batch):
+        if not can_be_foreseen(view, plan, due, batch):
             return None
-        due = self._due(view, plan, log, None, (reader, position))
-        if not due.numbers or len(due.numbers) > AT_ONCE:
+        numbers = self._due(view, plan, log, None, ahead).numbers
+        if not numbers or len(numbers) > AT_ONCE:
             return None
-        job = self._job(
-            view, plan, log, Moment(self._store.catalog.state, {}), DEFAULTS, _spans(plan, log, due.numbers)
+        picture = Moment(self._store.catalog.state, {})
+        return foresee(
+            self._job(view, plan, log, picture, DEFAULTS, _spans(plan, log, numbers)), due, batch, self._foreknown
         )
-        return foresee(job, reader, batch, self._foreknown)
 
     def newest(
         self, view: ContinuousView, state: CatalogState, settings: Mapping[str, object], stop: Cancellation | None

@@ -25,9 +25,8 @@ import duckdb
 import pyarrow as pa
 
 from midstream.errors import Error, InternalError
-from midstream.maintenance.engine import CopyFiles, FileColumn, Files, Piece, Rows, WriteParquet, WrittenFile
+from midstream.maintenance.engine import CopyFiles, FileColumn, Files, Piece, WriteParquet, WrittenFile
 from midstream.spark import duckdb_connection
-from midstream.spark.csv_ranges import is_ranged, read_ranges
 from midstream.spark.duckdb_connection import Limits
 from midstream.spark.duckdb_inputs import (
     duckdb_type,
@@ -40,6 +39,7 @@ from midstream.spark.duckdb_inputs import (
 from midstream.spark.errors import from_task
 from midstream.spark.footers import footer_of
 from midstream.spark.kept_inputs import KeptInputs
+from midstream.spark.named_inputs import Names, define_inputs
 from midstream.spark.plain import plain_table
 from midstream.spark.written import describe
 from midstream.types import Type
@@ -177,10 +177,11 @@ class _Run:
     name: str
     attempt: int
     kept: KeptInputs
+    names: Names = field(default_factory=Names)
     results: int = 0
 
     def reply(self) -> Reply:
-        define_inputs(self.connection, self.piece, self.kept)
+        self.names = define_inputs(self.connection, self.piece, self.kept)
         if self.piece.copies is None:
             return self._own_reply()
         with copied(self.piece.copies, self.name) as copies:
@@ -190,9 +191,9 @@ class _Run:
     def _own_reply(self) -> Reply:
         if self.piece.output is None:
             return Reply(self.attempt, table=self._store(self.piece.sql), checks=self._checks())
-        files = write_parquet(self.connection, self.piece.sql, self.piece.output, self.name)
+        files = write_parquet(self.connection, self.names.before(self.piece.sql), self.piece.output, self.name)
         try:
-            _define(self.connection, "output", select_written(files, self.piece.output.columns))
+            self.names = self.names.also("output", select_written(files, self.piece.output.columns))
             return Reply(self.attempt, files=files, checks=self._checks())
         except BaseException:
             for file in files:
@@ -205,27 +206,8 @@ class _Run:
     def _store(self, sql: str) -> Stored:
         self.results += 1
         path = self.folder / f"{self.name}-{self.results}.arrow"
-        return store(duckdb_connection.run_one_select(self.connection, sql).to_arrow_reader(_BATCH_ROWS), path)
-
-
-def define_inputs(connection: duckdb.DuckDBPyConnection, piece: Piece, kept: KeptInputs | None = None) -> None:
-    """The names that a piece's SQL uses, as temporary views; what is read often comes from what is kept."""
-    if kept is not None:
-        kept.begin()
-    for name, given in piece.inputs.items():
-        match given:
-            case Files() if is_ranged(given):
-                connection.register(name, read_ranges(given))
-            case Files():
-                _define(connection, name, kept.select(connection, given) if kept else select_files(given))
-            case Rows(table):
-                connection.register(name, table)
-    for name, sql in piece.views:
-        _define(connection, name, sql)
-
-
-def _define(connection: duckdb.DuckDBPyConnection, name: str, sql: str) -> None:
-    connection.execute(f"CREATE TEMP VIEW {quote_name(name)} AS {sql}")
+        relation = duckdb_connection.run_one_select(self.connection, self.names.before(sql))
+        return store(relation.to_arrow_reader(_BATCH_ROWS), path)
 
 
 def store(reader: pa.RecordBatchReader, path: Path) -> Stored:

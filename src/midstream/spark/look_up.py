@@ -10,7 +10,7 @@ from midstream.maintenance.engine import Answer, Piece
 from midstream.spark import duckdb_connection
 from midstream.spark.duckdb_connection import Limits
 from midstream.spark.errors import from_task
-from midstream.spark.kernel import define_inputs
+from midstream.spark.named_inputs import define_inputs
 from midstream.spark.plain import plain_table
 
 
@@ -19,8 +19,8 @@ def look_up(piece: Piece, limits: Limits, folder: str) -> Answer:
     try:
         connection = duckdb_connection.connect(limits, folder)
         try:
-            define_inputs(connection, piece)
-            return Answer(plain_table(duckdb_connection.run_one_select(connection, piece.sql).to_arrow_table()))
+            sql = define_inputs(connection, piece).before(piece.sql)
+            return Answer(plain_table(duckdb_connection.run_one_select(connection, sql).to_arrow_table()))
         finally:
             connection.close()
     except KeyboardInterrupt:

@@ -19,7 +19,7 @@ from midstream.maintenance.engine import Files, Piece
 from midstream.plan.render import DUCKDB_SETTINGS
 from midstream.relations.table import Column
 from midstream.spark import csv_ranges, duckdb_connection
-from midstream.spark.kernel import define_inputs
+from midstream.spark.named_inputs import define_inputs
 from midstream.types import parse_type
 
 REFUSED = "refused"
@@ -43,8 +43,8 @@ def run(folder: Path, columns: Sequence[Column], pieces: Sequence[Files]) -> pa.
     for piece in pieces:
         connection = duckdb_connection.connect(limits, str(folder))
         try:
-            define_inputs(connection, Piece("", {"file": piece}))
-            tables.append(connection.sql(select_for(columns, piece)).to_arrow_table())
+            names = define_inputs(connection, Piece("", {"file": piece}))
+            tables.append(connection.sql(names.before(select_for(columns, piece))).to_arrow_table())
         finally:
             connection.close()
     return pa.concat_tables(tables) if tables else pa.table({})

@@ -24,7 +24,8 @@ from midstream.runtime.continuous.backing import Fold, fold, readable
 from midstream.runtime.continuous.computing import Change, context_at
 from midstream.runtime.continuous.log import Backing, QueryLog, log_name
 from midstream.runtime.continuous.texts import MISSING, apply_text, duplicates_text, full_net_text
-from midstream.runtime.query import prepare, run_by_kernel
+from midstream.runtime.jobs import run_by_kernel
+from midstream.runtime.query import prepare
 from midstream.runtime.reading import Between, Picture, Sources, table_files
 from midstream.runtime.rows import RowSet, stored_columns
 from midstream.runtime.settings import DEFAULTS

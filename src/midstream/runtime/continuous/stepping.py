@@ -23,8 +23,8 @@ from midstream.runtime.continuous.computing import Change, Unchanged
 from midstream.runtime.continuous.log import Backing, QueryLog, log_columns
 from midstream.runtime.continuous.texts import KEY_CHECK, changes_text, key_check
 from midstream.runtime.continuous.tidying import tidied
+from midstream.runtime.jobs import run_by_kernel
 from midstream.runtime.pipelines import kept_files
-from midstream.runtime.query import run_by_kernel
 from midstream.runtime.reading import Between
 from midstream.runtime.states import KeptFile
 from midstream.runtime.store import Store

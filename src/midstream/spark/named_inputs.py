@@ -1,0 +1,58 @@
+"""The names that a piece's SQL uses, put before it as WITH queries.
+
+A view would do the same, but DuckDB looks at all that is below a view when the view is made, and again for every view
+over it: with few rows, that takes longer than to compute them.
+
+    names = define_inputs(connection, piece)
+    connection.sql(names.before(piece.sql))
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import duckdb
+
+from midstream.maintenance.engine import Files, Piece, Rows
+from midstream.spark.csv_ranges import is_ranged, read_ranges
+from midstream.spark.duckdb_inputs import quote_name, select_files
+from midstream.spark.kept_inputs import KeptInputs
+
+
+@dataclass(frozen=True)
+class Names:
+    """SELECTs by name, each over names before it."""
+
+    texts: tuple[tuple[str, str], ...] = ()
+
+    def before(self, sql: str) -> str:
+        """A SELECT that knows the names it uses."""
+        used, texts = list[str](), [sql]
+        for name, text in reversed(self.texts):
+            if any(name in other or quote_name(name) in other for other in texts):
+                used.append(f"{quote_name(name)} AS NOT MATERIALIZED ({text})")
+                texts.append(text)
+        if not used:
+            return sql
+        first, _, rest = sql.lstrip().partition(" ")
+        after = f", {rest}" if first.upper() == "WITH" else f" {sql}"
+        return f"WITH {', '.join(reversed(used))}{after}"
+
+    def also(self, name: str, sql: str) -> Names:
+        return Names((*self.texts, (name, sql)))
+
+
+def define_inputs(connection: duckdb.DuckDBPyConnection, piece: Piece, kept: KeptInputs | None = None) -> Names:
+    """What a piece calls its inputs and views; what is read often comes from what is kept."""
+    if kept is not None:
+        kept.begin()
+    names = Names()
+    for name, given in piece.inputs.items():
+        match given:
+            case Files() if is_ranged(given):
+                connection.register(name, read_ranges(given))
+            case Files():
+                names = names.also(name, kept.select(connection, given) if kept else select_files(given))
+            case Rows(table):
+                connection.register(name, table)
+    return Names((*names.texts, *piece.views))
