@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import midstream
+from midstream.errors import StorageError
 
 pytestmark = pytest.mark.spark
 YEAR, WEEK, _ = datetime.now(timezone.utc).isocalendar()
@@ -126,6 +127,28 @@ def test_an_answer_that_fails_keeps_no_row_from_being_absorbed(aim: Any) -> None
         except midstream.Error as error:
             assert expected == 24 and "division by zero" in str(error)
         assert aim.sql("SELECT * FROM total").fetchall() == [(expected,)]
+
+
+def test_a_batch_counts_once_for_those_who_had_it_when_another_failed(aim: Any) -> None:
+    """The disk gives an error when the last of three pipelines wants to keep what it has made."""
+    aim.sql("SET max_staleness = 0")
+    *_, (_, last) = aim._store.views.readers()
+    absorb, failures = last.absorb, []
+
+    def fails_once(*arguments: Any) -> Any:
+        if not failures:
+            failures.append(arguments)
+            raise StorageError("no space left on device")
+        return absorb(*arguments)
+
+    last.absorb = fails_once
+    aim.sql("CREATE VIEW total AS SELECT entity_id % 1 AS k, count(*) AS n FROM events GROUP BY entity_id % 1")
+    aim.sql(events(THIS_WEEK))
+    assert aim.sql("SELECT n FROM total").fetchall() == [(12,)]
+    assert aim.sql("SELECT * FROM q2").fetchall() == [(11.5,)]
+    assert aim.sql("SELECT * FROM q1").fetchall() == [(pytest.approx(sum(10 + n for n in range(12)) / 3),)]
+    assert aim.sql("SELECT * FROM q5").fetchall()[0][2] == pytest.approx(40.0)
+    assert failures
 
 
 def test_state_stays_small_and_loses_past_weeks_however_many_batches_come(aim: Any) -> None:

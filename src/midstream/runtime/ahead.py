@@ -24,8 +24,9 @@ from midstream.log.journal import Unkept
 from midstream.log.records import BulkFile
 from midstream.maintenance.engine import Answer, CopyFiles, Piece
 from midstream.relations.stream import Stream
+from midstream.runtime.absorbing import FEW_ROWS, Ahead
 from midstream.runtime.readers import BATCH, Reader, batch_source
-from midstream.runtime.streams import FEW_ROWS, Ahead, Item
+from midstream.runtime.streams import Item
 from midstream.runtime.writing import Writer
 
 
@@ -107,7 +108,7 @@ def take_as_they_are(writer: Writer, stream: Stream, input: FileInput) -> int:
         return rows
     items: list[Item] = [BulkFile(f"bulk/{os.path.basename(c.path)}", c.rows, c.bytes) for c in copies]
     made = {id: job.answers_of(id, answers) for id in readers}
-    store.streams.remember(Ahead(frozenset(copy.path for copy in copies), made, readers))
+    store.streams.absorber.remember(Ahead(frozenset(copy.path for copy in copies), made, readers))
     writer.transaction.stream(stream, items)
     return rows
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 from uuid import uuid4
 
@@ -20,19 +20,19 @@ import pyarrow as pa
 
 from midstream.errors import Cancelled, Closed, Error, StorageError, TransactionConflict, UndefinedName
 from midstream.ingest.arrow_types import arrow_schema
-from midstream.kernels import Kernel
 from midstream.log.backlog import Backlog
-from midstream.log.batches import Batch, BatchFile, Sealed, Sealer, shares, write_parquet
+from midstream.log.batches import Batch, BatchFile, Sealed, Sealer, write_parquet
 from midstream.log.files import FileSystem, disk_errors
 from midstream.log.journal import DataRecord, Insert, Journal, Segment, Unkept
 from midstream.log.records import BulkFile, FilesRecord
-from midstream.maintenance.engine import Answer, Cancellation, Piece
+from midstream.maintenance.engine import Cancellation
 from midstream.relations.catalog import CatalogState, ReaderEntry
 from midstream.relations.stream import Stream
 from midstream.relations.view import ContinuousView
-from midstream.runtime.jobs import run_by_kernel
-from midstream.runtime.readers import Absorbed, Foresight, Reader, ReaderMaker
+from midstream.runtime.absorbing import Absorber, Feed, Standing
+from midstream.runtime.readers import Reader, ReaderMaker
 from midstream.runtime.store import Store
+from midstream.runtime.stream_status import Rates, ReaderStatus, StreamStatus
 
 BULK_ROWS, BULK_BYTES = 20_000, 1 << 20
 """An insert of more is a Parquet file at once; smaller ones lie in the log until it is closed."""
@@ -43,10 +43,8 @@ BATCH_ROWS = 4_000_000
 """A reader that is behind gets about so many rows at once."""
 HOLD_SECONDS = 1.0
 """So long newer rows wait at most for those who compute with the older ones."""
-FEW_ROWS = 500_000
-"""Fewer rows are not shared among tasks."""
 _TICK = 0.05
-_FIRST_RETRY, _LAST_RETRY = 0.5, 30.0
+_RETRY = 0.5
 
 Item = Any
 """A `pa.Table` of few rows, a `BulkFile`, or `Unkept` rows."""
@@ -66,53 +64,6 @@ class StreamRows:
     @property
     def files(self) -> list[BulkFile]:
         return [item for item in self.items if isinstance(item, BulkFile)]
-
-
-@dataclass(frozen=True)
-class Ahead:
-    """What readers have made of files that have yet to come to their turn, by reader."""
-
-    paths: frozenset[str]
-    answers: Mapping[int, Sequence[Answer]]
-    readers: Mapping[int, Reader]
-    """Who made them: one that has been renewed since must look for itself."""
-
-
-@dataclass
-class _Standing:
-    """A reader at work."""
-
-    entry: ReaderEntry
-    reader: Reader
-    failure: Error | None = None
-    failures: int = 0
-    retry_at: float = 0.0
-    rows: int = 0
-    seconds: float = 0.0
-    """What it has absorbed since the database was opened, and how long that took."""
-
-
-@dataclass
-class _Feed:
-    """A stream and those who read it."""
-
-    stream: Stream
-    readers: dict[int, _Standing] = field(default_factory=dict)
-    sealed: deque[tuple[Segment, tuple[BatchFile, ...]]] = field(default_factory=deque)
-    busy: bool = False
-    held_at: float | None = None
-    """Since when newer rows wait for those who compute with the older ones."""
-
-    @property
-    def absorbed(self) -> int | None:
-        """What all readers have."""
-        return min((standing.entry.absorbed for standing in self.readers.values()), default=None)
-
-    @property
-    def clock(self) -> str | None:
-        """The column of time that a reader goes by; no two go by different ones."""
-        clocks = (standing.reader.clock for standing in self.readers.values())
-        return next((clock for clock in clocks if clock is not None), None)
 
 
 class Streams:
@@ -136,7 +87,7 @@ class Streams:
         )
         catalog.advance(self.journal.last_scn)
         self._sealer = Sealer(str(self.path), files, self.journal)
-        self._feeds: dict[int, _Feed] = {}
+        self._feeds: dict[int, Feed] = {}
         self._lock = threading.RLock()
         self._progress = threading.Condition(self._lock)
         self._wake = threading.Event()
@@ -146,17 +97,14 @@ class Streams:
         self._pool = ThreadPoolExecutor(max_workers=2, thread_name_prefix="midstream-absorb")
         self._cancellation = Cancellation()
         self._thread = threading.Thread(target=self._run, name="midstream-streams", daemon=True)
-        self._rates = _Rates()
+        self._rates = Rates()
         self._dead: deque[str] = deque()
         """Files that all readers have. To remove a large one takes long, so nobody waits for it."""
-        self._ahead: dict[str, Ahead] = {}
-        """By the path of each file of it."""
+        self.absorber = Absorber(store, self._progress, self._lock, self._cancellation)
         self.chunks: dict[int, int] = {}
         """Streams of which so many rows are to be absorbed at once: somebody waits for them to be full."""
         self._uncut: dict[int, int] = {}
         """Rows of these that have come since the log was last closed."""
-        self.foresee: Callable[[Sequence[Reader], Batch], Sequence[Foresight]] = lambda readers, batch: ()
-        """What else may be computed when some readers absorb a batch."""
         self._cuts: list[int] = []
         """SCNs that somebody wants the readers to stand at, so no batch goes across one."""
 
@@ -165,9 +113,9 @@ class Streams:
         state = self._store.catalog.state
         for relation in state.relations.values():
             if isinstance(relation, Stream):
-                self._feeds[relation.id] = _Feed(relation)
+                self._feeds[relation.id] = Feed(relation)
             elif isinstance(relation, ContinuousView) and relation.is_windowed:
-                self._feeds[relation.id] = _Feed(relation.basket)
+                self._feeds[relation.id] = Feed(relation.basket)
         for entry in self._store.catalog.readers():
             if entry.stream_id in self._feeds:
                 self._take_up(entry)
@@ -216,7 +164,7 @@ class Streams:
     def created(self, stream: Stream, readers: Sequence[ReaderEntry]) -> None:
         """A stream that was just committed, in that commit's turn."""
         with self._lock:
-            self._feeds[stream.id] = _Feed(stream)
+            self._feeds[stream.id] = Feed(stream)
             for entry in readers:
                 self._take_up(entry)
 
@@ -280,7 +228,7 @@ class Streams:
     def _take_up(self, entry: ReaderEntry) -> None:
         feed = self._feeds[entry.stream_id]
         reader = self._makers[entry.kind](self._store, feed.stream, entry)
-        feed.readers[entry.id] = _Standing(entry, reader)
+        feed.readers[entry.id] = Standing(entry, reader)
         self.journal.want(entry.stream_id, True)
 
     def entry(self, reader_id: int) -> ReaderEntry:
@@ -305,7 +253,7 @@ class Streams:
             self._take_up(entry)
             return self._standing(reader_id).reader
 
-    def _standing(self, reader_id: int) -> _Standing:
+    def _standing(self, reader_id: int) -> Standing:
         with self._lock:
             for feed in self._feeds.values():
                 if reader_id in feed.readers:
@@ -350,10 +298,6 @@ class Streams:
             later = [s.reader for id, s in (feed.readers if feed else {}).items() if id not in ahead]
         return frozenset().union(*(reader.columns for reader in later))
 
-    def remember(self, ahead: Ahead) -> None:
-        with self._lock:
-            self._ahead |= dict.fromkeys(ahead.paths, ahead)
-
     # --- inserting -------------------------------------------------------------------------------
 
     def prepared(self, stream: Stream, rows: pa.Table) -> Item:
@@ -374,7 +318,7 @@ class Streams:
             self._remove(f"{self.path}/{rows.stream.id}/{file.path}")
 
     def _remove(self, path: str) -> None:
-        self._ahead.pop(path, None)
+        self.absorber.forget(path)
         self.files.remove(path)
 
     @contextmanager
@@ -506,7 +450,7 @@ class Streams:
                 self._remove_dead()
             except (Error, OSError):
                 # A full disk, say: it is tried again, and inserts say what is wrong.
-                self._stop.wait(_FIRST_RETRY)
+                self._stop.wait(_RETRY)
 
     def _look_at_rates(self) -> None:
         with self._lock:
@@ -552,7 +496,7 @@ class Streams:
                     feed.busy = True
                     self._pool.submit(self._absorb_all, feed)
 
-    def _due(self, feed: _Feed) -> list[_Standing]:
+    def _due(self, feed: Feed) -> list[Standing]:
         """Those who come next: the ones that are furthest behind, unless they have just failed. Readers that differ
         only in when they came, with no row in between, go together."""
         now = time.monotonic()
@@ -561,7 +505,7 @@ class Streams:
         due = [standing for standing, first in waiting if first is not None and first == oldest]
         return [] if due and self._is_held(feed, due[0].entry.absorbed, now) else due
 
-    def _is_held(self, feed: _Feed, absorbed: int, now: float) -> bool:
+    def _is_held(self, feed: Feed, absorbed: int, now: float) -> bool:
         """Whether everything is absorbed that somebody waits for, and is being computed with: those who wait have the
         cores, for a while."""
         if not self._cuts or absorbed < max(self._cuts):
@@ -574,12 +518,12 @@ class Streams:
         return False
 
     @staticmethod
-    def _first_segment(feed: _Feed, standing: _Standing) -> int | None:
+    def _first_segment(feed: Feed, standing: Standing) -> int | None:
         """The number of the first segment that a reader has yet to absorb."""
         absorbed = standing.entry.absorbed
         return next((segment.number for segment, own in feed.sealed if segment.last_scn > absorbed and own), None)
 
-    def _next_batch(self, feed: _Feed, absorbed: int) -> Batch | None:
+    def _next_batch(self, feed: Feed, absorbed: int) -> Batch | None:
         files: list[BatchFile] = []
         upto = rows = 0
         others = [s.entry.absorbed for s in feed.readers.values() if s.entry.absorbed > absorbed]
@@ -594,7 +538,7 @@ class Streams:
             upto, rows = segment.last_scn, rows + more
         return Batch(feed.stream.id, absorbed, upto, tuple(files)) if files else None
 
-    def _absorb_all(self, feed: _Feed) -> None:
+    def _absorb_all(self, feed: Feed) -> None:
         try:
             while not self._stop.is_set():
                 with self._lock:
@@ -602,7 +546,7 @@ class Streams:
                     batch = self._next_batch(feed, due[0].entry.absorbed) if due else None
                 if batch is None:
                     return
-                self._absorb(feed, due, batch)
+                self.absorber.absorb(feed, due, batch)
                 with self._progress:
                     self._settle(feed)
                     self._progress.notify_all()
@@ -610,125 +554,7 @@ class Streams:
             feed.busy = False
             self._wake.set()
 
-    def _absorb(self, feed: _Feed, due: Sequence[_Standing], batch: Batch) -> None:
-        """One job for all; if it fails, one for each, so that nobody waits for another's fault."""
-        try:
-            self._absorb_together(feed, due, batch)
-        except Error as failure:
-            if len(due) == 1:
-                self._note(due[0], failure)
-                return
-            for standing in due:
-                if standing.entry.absorbed >= batch.upto:
-                    # It had what it needed before another one failed.
-                    continue
-                try:
-                    self._absorb_together(feed, [standing], batch)
-                except Error as own:
-                    self._note(standing, own)
-
-    def _absorb_together(self, feed: _Feed, due: Sequence[_Standing], batch: Batch) -> None:
-        started = time.monotonic()
-        known = [self._known(standing, batch) for standing in due]
-        asked = [self._asked(standing, batch, paths) for standing, (_, paths) in zip(due, known, strict=True)]
-        beside = self.foresee([standing.reader for standing in due], batch) if not any(p for _, p in known) else ()
-        try:
-            answers, others = self._answers(feed, due, asked, beside, batch)
-        except Error:
-            if not beside:
-                raise
-            # It may be the fault of what nobody needs.
-            beside = ()
-            answers, others = self._answers(feed, due, asked, (), batch)
-        own = [[*made, *new] for (made, _), new in zip(known, answers, strict=True)]
-        self._record_all(feed, due, batch, own, zip(beside, others, strict=True))
-        for standing in due:
-            standing.seconds += time.monotonic() - started
-
-    def _answers(
-        self,
-        feed: _Feed,
-        due: Sequence[_Standing],
-        asked: Sequence[Sequence[Piece]],
-        beside: Sequence[Foresight],
-        batch: Batch,
-    ) -> tuple[list[list[Answer]], list[Answer]]:
-        """One job for all that DuckDB computes; the Spark kernel spreads a piece itself, so each is a job."""
-        label = f'absorb {batch.rows:,} rows of "{feed.stream.name}"'
-        wanted: list[tuple[Kernel, Piece]] = [
-            (standing.reader.kernel, piece) for standing, own in zip(due, asked, strict=True) for piece in own
-        ]
-        wanted += [("duckdb", foresight.piece) for foresight in beside]
-        done = iter(run_by_kernel(self._store, wanted, label=label, cancellation=self._cancellation))
-        return [[next(done) for _ in own] for own in asked], list(done)
-
-    def _record_all(
-        self,
-        feed: _Feed,
-        due: Sequence[_Standing],
-        batch: Batch,
-        answers: Sequence[Sequence[Answer]],
-        beside: Iterable[tuple[Foresight, Answer]],
-    ) -> None:
-        """What was computed together is seen together, but for rows that are stored."""
-        done: list[Absorbed | None] = []
-        # Rows that are stored wait for commits, and nobody may wait for those while he holds the lock.
-        stored = [pair for pair in zip(due, answers, strict=True) if pair[0].reader.stores_rows]
-        others = [pair for pair in zip(due, answers, strict=True) if not pair[0].reader.stores_rows]
-        try:
-            for standing, own in stored:
-                done.append(self._record(feed, standing, batch, own))
-            with self._lock:
-                for standing, own in others:
-                    done.append(self._record(feed, standing, batch, own))
-                for foresight, answer in beside:
-                    with suppress(Error):
-                        # It is computed again.
-                        foresight.settle(answer, batch.upto)
-        finally:
-            for absorbed in done:
-                if absorbed is not None:
-                    absorbed.tell()
-
-    def _known(self, standing: _Standing, batch: Batch) -> tuple[list[Answer], frozenset[str]]:
-        """What the reader has made ahead of files of the batch, and of which."""
-        with self._lock:
-            found = {id(ahead): ahead for file in batch.files if (ahead := self._ahead.get(file.path)) is not None}
-        own = [ahead for ahead in found.values() if ahead.readers.get(standing.entry.id) is standing.reader]
-        answers = [answer for ahead in own for answer in ahead.answers[standing.entry.id]]
-        return answers, frozenset().union(*(ahead.paths for ahead in own))
-
-    def _asked(self, standing: _Standing, batch: Batch, known: frozenset[str]) -> list[Piece]:
-        left = replace(batch, files=tuple(file for file in batch.files if file.path not in known))
-        parts = shares(left, self._store.engine.cores, FEW_ROWS) if left.files else []
-        return list(standing.reader.pieces(parts)) if parts else []
-
-    def _record(self, feed: _Feed, standing: _Standing, batch: Batch, answers: Sequence[Answer]) -> Absorbed | None:
-        """None: the reader is gone."""
-        with self._lock:
-            if feed.readers.get(standing.entry.id) is not standing:
-                return None
-        with self._store.commit_lock if standing.reader.stores_rows else self._lock:
-            done = standing.reader.absorb(standing.entry.state, answers, batch)
-            entry = replace(standing.entry, absorbed=batch.upto, state=done.state)
-            with self._lock:
-                if feed.readers.get(entry.id) is not standing:
-                    return None
-                self._store.catalog.keep_reader(entry, done.version)
-                standing.entry, standing.failure, standing.failures = entry, None, 0
-                standing.rows += batch.rows
-                done.settle()
-                return done
-
-    def _note(self, standing: _Standing, failure: Error) -> None:
-        with self._progress:
-            wait = min(_FIRST_RETRY * 2**standing.failures, _LAST_RETRY)
-            standing.failures += 1
-            standing.retry_at = time.monotonic() + wait
-            standing.failure = failure
-            self._progress.notify_all()
-
-    def _settle(self, feed: _Feed) -> None:
+    def _settle(self, feed: Feed) -> None:
         """What all readers have is no longer behind, and its files go."""
         absorbed = feed.absorbed if feed.readers else self.journal.last_scn
         assert absorbed is not None
@@ -769,7 +595,7 @@ class Streams:
             feeds = sorted(shown, key=lambda feed: feed.stream.name)
         return [self._status_of(feed) for feed in feeds]
 
-    def _status_of(self, feed: _Feed) -> StreamStatus:
+    def _status_of(self, feed: Feed) -> StreamStatus:
         standing = self.journal.standing(feed.stream.id)
         rows, size, waiting = self.backlog.standing(feed.stream.id)
         with self._lock:
@@ -785,50 +611,3 @@ def _dropped(stream: Stream) -> TransactionConflict:
     return TransactionConflict(
         f'stream "{stream.name}" was dropped by a concurrent transaction', hint="Run the transaction again."
     )
-
-
-@dataclass(frozen=True)
-class ReaderStatus:
-    name: str
-    kind: str
-    absorbed: int
-    rows: int
-    failure: Error | None
-
-
-@dataclass(frozen=True)
-class StreamStatus:
-    stream: Stream
-    rows: int
-    bytes: int
-    rate: float
-    """Rows a second, over the last seconds."""
-    unabsorbed_rows: int
-    unabsorbed_bytes: int
-    waiting_inserts: int
-    readers: tuple[ReaderStatus, ...]
-    """The slowest first."""
-
-
-class _Rates:
-    """Rows a second of each stream, from how many there were at earlier looks."""
-
-    _SPAN = 10.0
-
-    def __init__(self) -> None:
-        self._started = time.monotonic()
-        self._seen: dict[int, deque[tuple[float, int]]] = {}
-
-    def look(self, stream_id: int, rows: int) -> None:
-        seen = self._seen.setdefault(stream_id, deque())
-        now = time.monotonic()
-        if not seen or now - seen[-1][0] >= 0.5:
-            seen.append((now, rows))
-        while len(seen) > 1 and now - seen[0][0] >= self._SPAN:
-            seen.popleft()
-
-    def rate(self, stream_id: int, rows: int) -> float:
-        self.look(stream_id, rows)
-        at, before = self._seen[stream_id][0]
-        elapsed = time.monotonic() - at
-        return (rows - before) / elapsed if elapsed > 0.1 else 0.0

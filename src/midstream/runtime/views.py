@@ -91,7 +91,7 @@ class Views:
             for file in os.listdir(self.path / name):
                 if file not in folders[name]:
                     (self.path / name / file).unlink(missing_ok=True)
-        self._store.streams.foresee = self._foresee
+        self._store.streams.absorber.foresee = self._foresee
         self.windows.start()
 
     def _foresee(self, readers: Sequence[Reader], batch: Batch) -> Sequence[Foresight]:
