@@ -18,7 +18,7 @@ NAMES = Names(
         ("SELECT n FROM one", [(1,)]),
         ('SELECT n FROM """odd"" name"', [(2,)]),
         ('WITH own AS (SELECT n * 10 AS n FROM """odd"" name") SELECT o.n + i.n FROM own o, one i', [(21,)]),
-        ("\n  with own as (select 5 as n) select n from own union all select n from one", [(5,), (1,)]),
+        ("\n  with\nown as (select 5 as n) select n from own union all select n from one", [(5,), (1,)]),
         ("SELECT 7", [(7,)]),
         ("SELECT n FROM (VALUES (3), (1), (2)) AS v(n) WHERE n <> (SELECT n FROM one) ORDER BY n DESC", [(3,), (2,)]),
     ],

@@ -9,6 +9,7 @@ over it: with few rows, that takes longer than to compute them.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 import duckdb
@@ -17,6 +18,8 @@ from midstream.maintenance.engine import Files, Piece, Rows
 from midstream.spark.csv_ranges import is_ranged, read_ranges
 from midstream.spark.duckdb_inputs import quote_name, select_files
 from midstream.spark.kept_inputs import KeptInputs
+
+_WITH = re.compile(r"\s*WITH\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -34,8 +37,8 @@ class Names:
                 texts.append(text)
         if not used:
             return sql
-        first, _, rest = sql.lstrip().partition(" ")
-        after = f", {rest}" if first.upper() == "WITH" else f" {sql}"
+        own = _WITH.match(sql)
+        after = f", {sql[own.end() :]}" if own is not None else f" {sql}"
         return f"WITH {', '.join(reversed(used))}{after}"
 
     def also(self, name: str, sql: str) -> Names:

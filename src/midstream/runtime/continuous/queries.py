@@ -45,8 +45,8 @@ from midstream.runtime.states import KeptFile
 from midstream.runtime.store import Store
 from midstream.runtime.stored_schema import StateSchema
 
-RESTS, LONGEST_REST = 3, 1.0
-"""After a round, it rests so many times as long as that took, up to so many seconds."""
+RESTS, LONGEST_REST = 6, 1.0
+"""After a round, it rests so many times as long as that took, shared by the cores, up to so many seconds."""
 _LOOK = 0.5
 
 
@@ -318,10 +318,12 @@ class Queries:
             # Whatever goes wrong in one round, the next one tries again.
             with contextlib.suppress(Exception):
                 self._round()
-            # While commits come without end, computing takes a quarter of the time, and most commits meet with none of
-            # it. What comes meanwhile is one group: the longer a round takes, the more commits the next one has.
+            # While commits come without end, computing on two cores takes a quarter of the time, and most commits meet
+            # with none of it; more cores have room for both. What comes meanwhile is one group: the longer a round
+            # takes, the more commits the next one has.
             if self._is_behind():
-                self._hurry.wait(min(RESTS * (time.monotonic() - began), LONGEST_REST))
+                rest = RESTS / self._store.engine.cores * (time.monotonic() - began)
+                self._hurry.wait(min(rest, LONGEST_REST))
 
     def _is_behind(self) -> bool:
         """Whether something was committed meanwhile."""
