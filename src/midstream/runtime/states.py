@@ -23,8 +23,8 @@ FEW_FILES = 8
 """So many files of a level are merged into one of the next."""
 LARGE = 50_000
 """Fewer rows are read faster than they are merged."""
-SMALL, MUCH = 4, 6
-"""A fourth of the large run is still small beside it; when a sixth is reached, there is time to merge."""
+SMALL, MUCH = 2, 3
+"""Half of the large run is still small beside it; when a third is reached, there is time to merge."""
 
 
 class KeptFile:

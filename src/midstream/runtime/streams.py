@@ -42,7 +42,9 @@ SEGMENT_SECONDS = 0.5
 BATCH_ROWS = 4_000_000
 """A reader that is behind gets about so many rows at once."""
 HOLD_SECONDS = 1.0
-"""So long newer rows wait at most for those who compute with the older ones."""
+"""So long newer rows wait at most for those who compute with the older ones,"""
+GRACE_SECONDS = 0.1
+"""and so long for whoever reads next: what he waits for is absorbed and answered as one job."""
 _TICK = 0.05
 _RETRY = 0.5
 
@@ -105,6 +107,8 @@ class Streams:
         """Streams of which so many rows are to be absorbed at once: somebody waits for them to be full."""
         self._uncut: dict[int, int] = {}
         """Rows of these that have come since the log was last closed."""
+        self._released_at = 0.0
+        """When somebody last had what he waited for."""
         self._cuts: list[int] = []
         """SCNs that somebody wants the readers to stand at, so no batch goes across one."""
 
@@ -391,6 +395,7 @@ class Streams:
         finally:
             with self._lock:
                 self._cuts.remove(state.scn)
+                self._released_at = time.monotonic()
             self._wake.set()
 
     @property
@@ -507,8 +512,11 @@ class Streams:
 
     def _is_held(self, feed: Feed, absorbed: int, now: float) -> bool:
         """Whether everything is absorbed that somebody waits for, and is being computed with: those who wait have the
-        cores, for a while."""
-        if not self._cuts or absorbed < max(self._cuts):
+        cores, for a while. Whoever reads again and again comes right after."""
+        if not self._cuts:
+            feed.held_at = None
+            return now - self._released_at < GRACE_SECONDS
+        if absorbed < max(self._cuts):
             feed.held_at = None
             return False
         feed.held_at = feed.held_at or now

@@ -24,6 +24,7 @@ from midstream.plan.cut import ViewPlan, cut_view
 from midstream.relations.catalog import CatalogState, ReaderEntry
 from midstream.relations.view import ContinuousView
 from midstream.runtime.awaiting import Awaiting
+from midstream.runtime.crowd import Crowd
 from midstream.runtime.jobs import run_by_kernel
 from midstream.runtime.lateness import LATE, LateReader, time_at
 from midstream.runtime.making import Maker, fill
@@ -54,6 +55,7 @@ class Views:
         self._turns: dict[tuple[str, int], threading.RLock] = {}
         self._plans: dict[int, tuple[object, ViewPlan]] = {}
         self._results: dict[int, Result] = {}
+        self._crowds: dict[tuple[int, ...], Crowd] = {}
         self.windows = Windows(store, self)
         self.merger = Merger(store, self.plan, self.windows, self._is_read)
         self._maker = Maker(store, self.plan, self.readers, self._attend)
@@ -230,12 +232,14 @@ class Views:
         stale = self._recent(wanted.values(), patience)
         if stale is not None:
             return stale
-        with ExitStack() as turns:
-            for key in self._turn_keys(wanted.values()):
+        keys = self._turn_keys(wanted.values())
+        with self._crowd(keys) as crowd, ExitStack() as turns:
+            for key in keys:
                 turns.enter_context(self._turn(*key))
             known = self._known(wanted.values(), begun, began)
             if known is not None:
                 return known
+            crowd.gather()
             others = self._companions(wanted, turns)
             with self._store.streams.cut() as state:
                 try:
@@ -282,6 +286,15 @@ class Views:
     def _turn(self, kind: str, id: int) -> threading.RLock:
         with self._lock:
             return self._turns.setdefault((kind, id), threading.RLock())
+
+    @contextmanager
+    def _crowd(self, keys: Sequence[tuple[str, int]]) -> Iterator[Crowd]:
+        """Those who read views over the same streams."""
+        streams = tuple(id for kind, id in keys if kind == "stream")
+        with self._lock:
+            crowd = self._crowds.setdefault(streams, Crowd())
+        with crowd.joined():
+            yield crowd
 
     def _turn_keys(self, views: Iterable[ContinuousView]) -> list[tuple[str, int]]:
         """What a refresh waits its turn for. Those who wait for one stream go together: the first refreshes for all. A

@@ -30,7 +30,7 @@ def test_large_files_are_merged_when_there_is_nothing_else_to_do() -> None:
     assert names(state.crowded((), idle=True)) == [1, 2]
 
 
-@pytest.mark.parametrize(("new", "is_merged"), [(160_000, False), (170_000, True), (240_000, True)])
+@pytest.mark.parametrize(("new", "is_merged"), [(330_000, False), (340_000, True), (480_000, True)])
 def test_while_somebody_reads_the_small_ones_stay_small_beside_the_large_run(new: int, is_merged: bool) -> None:
     state = state_of((1_000_000, 2), (new - 60_000, 0), (60_000, 0))
     assert state.crowded((), idle=False) == []
@@ -39,6 +39,6 @@ def test_while_somebody_reads_the_small_ones_stay_small_beside_the_large_run(new
 
 
 def test_what_a_reader_waits_for_is_not_merged_with_what_came_after() -> None:
-    state = state_of((1_000_000, 2), (100_000, 0), (100_000, 0))
+    state = state_of((1_000_000, 2), (200_000, 0), (200_000, 0))
     assert names(state.crowded((2,), idle=False, is_read=True)) == []
     assert names(state.crowded((3,), idle=False, is_read=True)) == [1, 2, 3]
