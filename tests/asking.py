@@ -40,7 +40,7 @@ def _state_of(session: Any) -> list[Any]:
     return [streams, sorted(name for name, *_ in session.sql("SHOW VIEWS").fetchall()), scn_now(session)]
 
 
-def in_threads(works: list[Callable[[], Any]]) -> None:
+def in_threads(works: list[Callable[[], Any]], patience: float = 120) -> None:
     """Runs all at once; the first error of any is raised."""
     wrong: list[BaseException] = []
 
@@ -54,7 +54,7 @@ def in_threads(works: list[Callable[[], Any]]) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(timeout=120)
+        thread.join(timeout=patience)
     assert not any(thread.is_alive() for thread in threads)
     if wrong:
         raise wrong[0]

@@ -245,15 +245,16 @@ def transfer_and_look(db: Any, threads: int, transfers: int) -> None:
     db.sql("CREATE MATERIALIZED VIEW kept_total AS SELECT sum(balance) AS total, count(*) AS n FROM accounts")
     done, scns = threading.Event(), list[int]()
     with db.subscribe("balances") as single, db.subscribe("booked") as batched, db.subscribe("total") as totals:
+        patience = 30 + 5.0 * threads * transfers
         workers = [lambda seed=seed: transfer(db, seed, transfers, scns) for seed in range(threads)]
 
         def run_all() -> None:
             try:
-                in_threads(workers)  # type: ignore[arg-type]
+                in_threads(workers, patience)  # type: ignore[arg-type]
             finally:
                 done.set()
 
-        in_threads([run_all, lambda: look_at_views(db, done), lambda: recompute_often(db, done)])
+        in_threads([run_all, lambda: look_at_views(db, done), lambda: recompute_often(db, done)], 2 * patience)
         db.wait("balances", max(scns))
         db.wait("total", max(scns))
         db.sql("SELECT cq_recompute('booked')").fetchall()
