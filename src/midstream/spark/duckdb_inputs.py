@@ -20,7 +20,7 @@ from midstream import kernels
 from midstream.errors import InternalError
 from midstream.kernels import stored_type
 from midstream.maintenance.engine import FileColumn, Files
-from midstream.spark.footers import footer_of
+from midstream.spark.footers import Footer, footer_of
 from midstream.types import BIGINT, Type
 
 RowRanges = tuple[tuple[int, int], ...]
@@ -82,11 +82,17 @@ def _branches(files: Files) -> list[_Branch]:
         footer = footer_of(path)
         if taken is not None and not taken:
             continue
-        ranges = None if taken is None else footer.row_ranges(taken)
+        ranges = None if taken is None or _all(taken, footer) else footer.row_ranges(taken)
         key = (footer.columns, ranges if ranges is None else (place, ranges))
         branch = branches.setdefault(key, _Branch(dict(footer.columns), ranges, []))
         branch.places.append(place)
     return list(branches.values()) or [_Branch({}, (), [0])]
+
+
+def _all(taken: tuple[int, ...], footer: Footer) -> bool:
+    """Whether a share of a file is all of it: files that are read whole share a branch, and so a grouping of them has one
+    hash table, not one for each file."""
+    return footer.row_ranges(taken) == ((0, footer.group_starts[-1]),)
 
 
 def _parquet_branch(branch: _Branch, files: Files) -> str:
