@@ -5,6 +5,7 @@ Random windows, and rows in any order, are in `tests/laws/test_windows.py`.
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
@@ -503,6 +504,50 @@ def test_views_with_the_same_basic_windows_share_a_pipeline(counted: Any) -> Non
     counted.sql("DROP VIEW a; DROP VIEW b")
     feed(counted, 7, 8)
     assert rows(counted, "SELECT * FROM c") == [(15,)]
+
+
+SLIDES = {"two": (4, 2), "four": (12, 4), "six": (6, 6), "eight": (16, 8), "nine": (9, 9), "hop": (2, 10)}
+"""All but the ninth can be made of basic windows of two rows."""
+HOURLY = "VIEW hourly AS SELECT window_end, sum(n) AS n FROM e [WINDOW 60 MINUTES SLIDE 20 MINUTES]"
+
+
+def test_views_whose_slides_are_multiples_share_the_smallest_basic_windows(tmp_path: Path, database: Any) -> None:
+    folder, given, choose = str(tmp_path / "shared.db"), list[int](), random.Random(4)
+    for round in range(3):
+        with midstream.connect(folder) as db:
+            if not round:
+                db.sql("CREATE STREAM s (n int)")
+                for name, (size, slide) in SLIDES.items():
+                    window = f"[WINDOW {size} ROWS SLIDE {slide} ROWS]"
+                    db.sql(f"CREATE VIEW {name} AS SELECT window_start, sum(n) AS n, max(n) AS most FROM s {window}")
+                readers = [name for name, _ in db.sql("SHOW STATUS").fetchall() if name.startswith("reader ")]
+                assert len(readers) == 2, readers
+            explained = "\n".join(line for (line,) in db.sql("EXPLAIN VIEW eight").fetchall())
+            assert "Basic windows of 2 rows, since another view keeps these: 8 make up a window" in explained
+            assert "Shared by views eight, four, hop, six, two" in explained
+            for _ in range(3):
+                some = [choose.randint(-9, 9) for _ in range(choose.randint(1, 30))]
+                given += some
+                feed(db, *some)
+            for name, (size, slide) in SLIDES.items():
+                starts = range(0, len(given) - size + 1, slide)
+                expected = [(start, sum(own := given[start : start + size]), max(own)) for start in starts]
+                assert sorted(db.sql(f"SELECT * FROM {name} ALL WINDOWS").fetchall()) == expected, name
+
+
+def test_views_by_time_share_basic_windows_too(timed: Any) -> None:
+    timed.sql("CREATE VIEW fine AS SELECT window_end, sum(n) AS n FROM e [WINDOW 10 MINUTES SLIDE 5 MINUTES]")
+    plan = "\n".join(line for (line,) in timed.sql(f"EXPLAIN CREATE {HOURLY}").fetchall())
+    assert "Basic windows of 300 s, since another view keeps these: 12 make up a window" in plan
+    timed.sql(f"CREATE {HOURLY}")
+    feed_at(timed, *range(0, 130, 3))
+    assert sorted(timed.sql("SELECT n FROM hourly ALL WINDOWS").fetchall()) == sorted(
+        (sum(n for n in range(0, 130, 3) if end - 60 <= n < end),) for end in range(20, 130, 20)
+    )
+    feed_at(timed, 131)
+    timed.sql("CREATE " + HOURLY.replace("hourly", "later"))
+    explained = "\n".join(line for (line,) in timed.sql("EXPLAIN VIEW later").fetchall())
+    assert "Basic windows of 1,200 s: 3 make up a window" in explained, "rows have come to the others"
 
 
 def test_a_view_that_shares_a_pipeline_begins_with_its_own_rows(timed: Any) -> None:

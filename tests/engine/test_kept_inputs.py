@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import duckdb
@@ -65,6 +66,19 @@ def test_a_task_s_share_of_a_file_is_not_kept(tmp_path: Path, part: tuple[tuple[
     for _ in range(3):
         kept.select(connection, share)
     assert tables(connection) == []
+
+
+def test_change_sets_that_many_queries_read_are_kept_with_their_commits(tmp_path: Path) -> None:
+    kept, connection = KeptInputs(1 << 30), duckdb.connect()
+    paths = [write(tmp_path / f"{n}.parquet", n) for n in (1, 2, 3)]
+
+    def changes(*scns: int) -> Files:
+        plain = files(*[paths[scn - 1] for scn in scns], n=BIGINT)
+        return replace(plain, file_values=(("scn", BIGINT, tuple(10 * scn for scn in scns)),))
+
+    for scns, taken in (((1, 2), 0), ((2, 1), 2), ((1, 2, 3), 2), ((3, 2), 3), ((1, 2, 3), 3)):
+        assert read(kept, connection, changes(*scns)) == sorted((scn, 10 * scn) for scn in scns)
+        assert len(tables(connection)) == taken
 
 
 def test_tasks_keep_their_inputs_and_see_new_content(engine: SparkEngine, tmp_path: Path) -> None:

@@ -76,6 +76,8 @@ class Binding:
     takes_streams: bool = False
     """Whether a stream stands for the rows that come: in the query of a continuous view."""
     windows: list[Window] = field(default_factory=list)
+    unit: int | None = None
+    """The size of basic windows where it is less than the largest possible: what other views keep already."""
     """The windows over streams, each once."""
     window_streams: list[set[int]] = field(default_factory=list)
     """The streams that each is over."""

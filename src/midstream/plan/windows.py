@@ -45,7 +45,7 @@ def windowed_item(
             hint="CREATE VIEW … AS SELECT …, and read the view.",
             position=place_of(reading) or place_of(node),
         )
-    window = window_of(stream, reading, node)
+    window = window_of(stream, reading, node).cut_by(binding.unit)
     if window not in binding.windows:
         _check_together(binding.windows, window, reading, node)
         binding.windows.append(window)

@@ -64,6 +64,7 @@ def encode(relation: Relation) -> str:
                 "retain_windows": relation.retain_windows,
                 "retain_seconds": relation.retain_seconds,
                 "key": relation.key,
+                "unit": relation.unit,
             }
         return json.dumps(written_view)
     written: dict[str, Any] = {

@@ -37,6 +37,8 @@ class ContinuousView(View):
     """How many results are kept, or for how long; neither: the last hundred."""
     key: tuple[str, ...] = ()
     """By what subscribers tell that a row is another one's new state."""
+    unit: int | None = None
+    """Of windows: the size of basic windows, where they are smaller than they need be, to be another view's as well."""
 
     @property
     def column_names(self) -> tuple[str, ...]:

@@ -59,6 +59,12 @@ class Window:
     def session(cls, slots: Slots, gap: int, by: tuple[str, ...] = ()) -> Window:
         return cls(replace(slots, unit=1), None, gap, gap=gap, by=by)
 
+    def cut_by(self, unit: int | None) -> Window:
+        """The same window, of smaller basic windows if it can be made of these."""
+        if unit is None or self.gap is not None or self.slots.unit % unit:
+            return self
+        return replace(self, slots=replace(self.slots, unit=unit))
+
     @property
     def basic_windows(self) -> int | None:
         """How many basic windows a window is made of; None: ever more."""

@@ -9,6 +9,7 @@ batch is computed by itself.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from midstream.kernels import kernel_type, quote_name
 from midstream.log.batches import Batch
@@ -16,6 +17,7 @@ from midstream.maintenance.engine import Files, Piece
 from midstream.plan import Scan
 from midstream.plan.cut import Program
 from midstream.runtime.pipelines import PipelineReader
+from midstream.runtime.refreshing import new_parts
 
 FEW_ROWS = 100_000
 """Of a larger batch, a pipeline takes too long to run twice."""
@@ -23,22 +25,21 @@ FEW_ROWS = 100_000
 
 def over_batch(plain: Piece, scans: Sequence[Scan], readers: Sequence[PipelineReader], batch: Batch) -> Piece:
     """A piece over states, as if these pipelines had absorbed the batch."""
-    inputs, views = dict(plain.inputs), list[tuple[str, str]]()
-    for number, reader in enumerate(readers):
-        program, own, tag = reader.state.program, reader.piece_of(batch), f"batch_{number}"
+    inputs, views = dict(plain.inputs), dict[str, str]()
+    for reader in readers:
+        program, own = reader.state.program, reader.piece_of(batch)
+        tag = f"batch_{program.name}"
         inputs |= {f"{tag}_{name}": given for name, given in own.inputs.items()}
-        views.append((tag, _partials(own, program, tag)))
-        for scan in scans:
-            if scan.relation.name == program.name:
-                name = next(name for name in _names(scan) if name in inputs)
-                given = inputs.pop(name)
+        views[tag] = _partials(own, program, tag)
+        for scan in (scan for scan in scans if scan.relation.name == program.name):
+            name = next(name for name in _names(scan) if name in inputs or name in views)
+            if name in inputs:
+                given = inputs[f"{name}_before"] = inputs.pop(name)
                 assert isinstance(given, Files)
-                inputs[f"{name}_before"] = given
                 listed = ", ".join(_quoted(column.name) for column in given.columns)
-                views.append(
-                    (name, f"SELECT {listed} FROM {_quoted(f'{name}_before')} UNION ALL SELECT {listed} FROM {tag}")
-                )
-    return Piece(plain.sql, inputs, (*views, *plain.views), plain.output, plain.checks)
+                texts = [f"SELECT {listed} FROM {_quoted(source)}" for source in (f"{name}_before", tag)]
+                views[name] = " UNION ALL ".join(texts)
+    return replace(plain, inputs=inputs, views=(*views.items(), *plain.views))
 
 
 def has_interval(program: Program) -> bool:
@@ -47,8 +48,8 @@ def has_interval(program: Program) -> bool:
 
 
 def _names(scan: Scan) -> tuple[str, ...]:
-    """What a state may be called: where parts of it are told apart, what comes is new, and all of it is all."""
-    return scan.name, f"{scan.name}_new", f"{scan.name}_all"
+    """What a state may be called: where a large run of it is told apart, the rest are parts, and all of it is all."""
+    return scan.name, new_parts(scan.relation.name), f"{scan.name}_all"
 
 
 def _partials(own: Piece, program: Program, tag: str) -> str:

@@ -44,7 +44,7 @@ from midstream.runtime.rows import STREAM_MARKS
 from midstream.runtime.store import Store
 from midstream.runtime.stored_schema import StateSchema
 from midstream.runtime.transaction import Transaction
-from midstream.runtime.views import how_to_cut
+from midstream.runtime.views import how_it_is_cut, how_to_cut
 from midstream.runtime.writing import Writer
 from midstream.sql import parse_query
 from midstream.sql.change_items import row_query
@@ -304,10 +304,10 @@ def define_view(
     options = _view_options(statement, stream)
     notices: tuple[str, ...] = ()
     outputs: tuple[Output, ...]
-    is_windowed = False
+    is_windowed, unit = False, None
     if stream is not None:
         how = how_to_cut(str(writer.settings["kernel"]), str(options.get("maintenance", "auto")))
-        plan = cut_view(statement.query, schema, context, **how)
+        plan, unit = store.views.cut_new(statement.query, state, context, how)
         outputs, notices, is_windowed = plan.outputs, plan.notices, bool(plan.windows)
         _check_windowed(store, options, plan)
     else:
@@ -338,6 +338,7 @@ def define_view(
         kept if isinstance(kept, int) else None,
         kept if isinstance(kept, float) else None,
         _view_key(options, names),
+        unit,
     ), notices
 
 
@@ -459,7 +460,7 @@ def _still_binds(store: Store, view: Reader, state: CatalogState, context: BindC
         if isinstance(view, ContinuousQuery):
             return _types(bind_query(row_query(parse_query(view.query)), schema, context).outputs) == _types_of(view)
         if isinstance(view, ContinuousView):
-            plan = cut_view(parse_query(view.query), schema, context, **how_to_cut(view.kernel, view.maintenance))
+            plan = cut_view(parse_query(view.query), schema, context, **how_it_is_cut(view))
             return _types(plan.outputs) == _types_of(view) and store.views.keeps(view, plan)
         return _types(bind_query(parse_query(view.query), schema, context).outputs) == _types_of(view)
     except Error:

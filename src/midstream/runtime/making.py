@@ -27,6 +27,10 @@ from midstream.runtime.reading import Picture, history_view
 from midstream.runtime.states import KeptFile, State, StaticFiles
 from midstream.runtime.store import Store
 
+MOST_PARTS = 64
+"""A basic window may be made of so many smaller ones that another view keeps: to merge more costs more than to share
+saves."""
+
 Readers = list[tuple[ReaderEntry, PipelineReader]]
 
 
@@ -164,6 +168,25 @@ class Maker:
             return False
         tables = [pair for static in state.statics.values() for pair in static.tables]
         return all(now.versions.get(table) == version for table, version in tables)
+
+    def finer_units(self, plan: ViewPlan, now: CatalogState) -> list[int]:
+        """The sizes of basic windows that others keep and that those of a new view can be made of, largest first."""
+        found = set[int]()
+        for entry, reader in self._readers():
+            there = reader.feed.slots
+            for window, streams in zip(plan.windows, plan.window_streams, strict=True):
+                own = window.slots
+                if there is None or entry.stream_id not in streams or (there.by, there.column) != (own.by, own.column):
+                    continue
+                parts, rest = divmod(own.unit, there.unit)
+                if not rest and 1 < parts <= MOST_PARTS and self._is_untouched(entry, reader, now):
+                    found.add(there.unit)
+        return sorted(found, reverse=True)
+
+    def would_share(self, plan: ViewPlan, now: CatalogState) -> bool:
+        """Whether a pipeline of a new view is there already."""
+        there = {r.state.program.name for entry, r in self._readers() if self._is_untouched(entry, r, now)}
+        return any(pipeline.name in there for pipeline in plan.pipelines)
 
     # --- new pipelines ---------------------------------------------------------------------------
 

@@ -38,6 +38,10 @@ from midstream.storage.delta import DataFile
 from midstream.types import BIGINT, TEXT, Type
 
 CHANGE_TYPE = "_change_type"
+FILE_ROWS = 10_000
+"""To open a file takes as long as to read so many rows,"""
+LOG_ROWS = 2
+"""and to leave out of a row's file what the log has of it as long as to read so many."""
 
 
 class Pending(Protocol):
@@ -68,8 +72,9 @@ class Between:
 
     state: CatalogState
     before: CatalogState
-    by_log: bool = False
-    """Whether what was before is what is there less what came and with what went, and not read as of that SCN."""
+    preimage: str = "as of"
+    """How what was before is read: as of that SCN, or as what is there less what came and with what went ('anti-join'),
+    or whichever is sooner ('auto')."""
     kept: Mapping[str, Sequence[KeptFile]] = field(default_factory=dict)
     """What was kept of the query before, by the names under which it is read."""
 
@@ -111,6 +116,10 @@ class Sources:
     views: list[tuple[str, str]] = field(default_factory=list)
     held: list[object] = field(default_factory=list)
     """Results of views, whose files stay while somebody holds them."""
+    shared: list[str] = field(default_factory=list)
+    """The views that mean the same in other pieces that have them."""
+    by_log: list[str] = field(default_factory=list)
+    """Tables whose rows before some commits are those of now, and the log of these commits."""
 
     def quote(self, name: str) -> str:
         return quote_name(name, self.kernel)
@@ -129,7 +138,7 @@ class Sources:
         self.views.append((name, " UNION ALL ".join(texts)))
 
     def piece(self, sql: str, output: WriteParquet | None = None, checks: Sequence[tuple[str, str]] = ()) -> Piece:
-        return Piece(sql, self.inputs, tuple(self.views), output, tuple(checks))
+        return Piece(sql, self.inputs, tuple(self.views), output, tuple(checks), shared=tuple(self.shared))
 
     @property
     def bytes(self) -> int:
@@ -305,9 +314,10 @@ def table_files(
 
 def _add_before(store: Store, between: Between, table: Table, scan: Scan, sources: Sources) -> None:
     """A table before some commits: its files of that SCN, or its files of now and the log of these commits."""
-    if not between.by_log:
+    if not (between.preimage == "anti-join" or between.preimage == "auto" and _is_sooner_by_log(store, between, table)):
         sources.inputs[scan.name] = _files_before(store, between.before, table, scan.columns)
         return
+    sources.by_log.append(table.name)
     needed = tuple(dict.fromkeys((ROW_ID, *scan.columns)))
     sources.inputs[f"{scan.name}_now"] = table_files(store, between.state, table, needed)
     log = replace(scan, name=f"{scan.name}_log", columns=(*needed, WEIGHT, "trans_scn"))
@@ -322,6 +332,19 @@ def _add_before(store: Store, between: Between, table: Table, scan: Scan, source
         f"SELECT {listed} FROM {numbered} WHERE n = 1 AND {weight} < 0",
     ]
     sources.view(scan.name, texts)
+
+
+def _is_sooner_by_log(store: Store, between: Between, table: Table) -> bool:
+    """Mostly it is not; but a table may have been many small files once, and have been compacted since."""
+    folder, log = store.folder(table.id), store.catalog.changes(table.id, *between.range)
+    then, now = (folder.files(state.versions[table.id]) for state in (between.before, between.state))
+    touched = (LOG_ROWS - 1) * sum(file.rows for file in now)
+    return _cost(now) + _cost(log) + touched < _cost(then)
+
+
+def _cost(files: Sequence[DataFile] | Sequence[ChangeFile]) -> int:
+    """About how long it takes to read files, in rows."""
+    return sum(FILE_ROWS + file.rows for file in files)
 
 
 def _files_before(store: Store, before: CatalogState, table: Table, columns: Sequence[str]) -> Files:

@@ -109,14 +109,26 @@ def sources_for(
     return sources
 
 
+def new_parts(state: str) -> str:
+    """What the files of a state beside its large run are called."""
+    return f"{state}_parts"
+
+
 def _add_merged(program: Program, scan: Scan, parts: Parts, sources: Sources) -> None:
     """A state with each group in one row: groups of the large run that nothing new has come to stay as they are, the
-    others are merged. The large run is an input of its own, which a worker keeps from read to read."""
-    main, new = f"{scan.name}_main", f"{scan.name}_new"
-    sources.inputs[main] = as_input(parts[0], program.columns)
-    sources.inputs[new] = as_input(parts[1], program.columns)
+    others are merged, once for all views over the state that are read together. The large run is an input of its own,
+    which a worker keeps from read to read."""
+    main, new, fresh = (f"{program.name}_{part}" for part in ("main", "new", "fresh"))
     same = " AND ".join(f'n."{key}" IS NOT DISTINCT FROM m."{key}"' for key in program.keys) or "true"
     known = f'EXISTS (SELECT 1 FROM "{new}" AS n WHERE {same})'
-    touched = f'SELECT * FROM "{new}" UNION ALL SELECT * FROM "{main}" AS m WHERE {known}'
-    sources.views.append((program.merge_scan, touched))
-    sources.views.append((scan.name, f'SELECT * FROM "{main}" AS m WHERE NOT {known} UNION ALL ({program.merge})'))
+    if fresh not in sources.shared:
+        sources.inputs[main] = as_input(parts[0], program.columns)
+        sources.inputs[new_parts(program.name)] = as_input(parts[1], program.columns)
+        sources.views += [
+            (new, f'SELECT * FROM "{new_parts(program.name)}"'),
+            (program.merge_scan, f'SELECT * FROM "{new}" UNION ALL SELECT * FROM "{main}" AS m WHERE {known}'),
+            (fresh, program.merge),
+        ]
+        sources.shared += [new, program.merge_scan, fresh]
+    unchanged = f'SELECT * FROM "{main}" AS m WHERE NOT {known}'
+    sources.views.append((scan.name, f'{unchanged} UNION ALL SELECT * FROM "{fresh}"'))

@@ -39,6 +39,7 @@ from midstream.runtime.states import KeptFile, State
 from midstream.runtime.store import Store
 from midstream.runtime.windows import Windows
 from midstream.sql import parse_query
+from midstream.sql.statements import Sql
 
 LONG = 2.0
 """A view whose refresh takes so many seconds keeps nobody else waiting."""
@@ -138,7 +139,7 @@ class Views:
             return known[1]
         context = BindContext(state.scn, datetime.now(timezone.utc))
         schema = StateSchema(self._store.catalog, state)
-        plan = cut_view(parse_query(view.query), schema, context, **how_to_cut(view.kernel, view.maintenance))
+        plan = cut_view(parse_query(view.query), schema, context, **how_it_is_cut(view))
         with self._lock:
             self._plans[view.id] = (state.relations, plan)
         return plan
@@ -153,6 +154,21 @@ class Views:
         )
 
     # --- creating --------------------------------------------------------------------------------
+
+    def cut_new(
+        self, query: Sql, state: CatalogState, context: BindContext, how: HowToCut
+    ) -> tuple[ViewPlan, int | None]:
+        """The plan of a new view, and the size of its basic windows if that is another view's."""
+        from midstream.runtime.stored_schema import StateSchema
+
+        schema = StateSchema(self._store.catalog, state)
+        plan, how = cut_view(query, schema, context, **how), how.copy()
+        for unit in self._maker.finer_units(plan, state):
+            how["unit"] = unit
+            finer = cut_view(query, schema, context, **how)
+            if self._maker.would_share(finer, state):
+                return finer, unit
+        return plan, None
 
     def create(
         self, view: ContinuousView, picture: Picture, settings: Mapping[str, object], cancellation: Cancellation | None
@@ -509,12 +525,17 @@ class Views:
 class HowToCut(TypedDict):
     keep_rows: bool
     pairs: bool | None
+    unit: int | None
 
 
-def how_to_cut(kernel: str, maintenance: str) -> HowToCut:
+def how_to_cut(kernel: str, maintenance: str, unit: int | None = None) -> HowToCut:
     """What a view's options mean for its plan: pairs of windows are DuckDB's."""
     pairs = False if kernel == "spark" else True if maintenance == "incremental" else None
-    return {"keep_rows": maintenance == "reevaluate", "pairs": pairs}
+    return {"keep_rows": maintenance == "reevaluate", "pairs": pairs, "unit": unit}
+
+
+def how_it_is_cut(view: ContinuousView) -> HowToCut:
+    return how_to_cut(view.kernel, view.maintenance, view.unit)
 
 
 def _gone(view: ContinuousView) -> TransactionConflict:

@@ -11,7 +11,7 @@ from midstream.plan.difference import Changed, Kind, Step
 from midstream.relations.catalog import CatalogState
 from midstream.relations.query import ContinuousQuery, MaterializedView
 from midstream.runtime.continuous import defining, stored_views
-from midstream.runtime.continuous.computing import Kept, Plans
+from midstream.runtime.continuous.computing import Kept, Plans, database_setting
 from midstream.runtime.continuous.log import Backing
 from midstream.runtime.continuous.stepping import Spent
 from midstream.runtime.transaction import Transaction
@@ -38,15 +38,17 @@ _WORDS = {
 
 def explain_kept(session: Session, query: Kept, state: CatalogState) -> list[str]:
     """One that is there."""
-    log = session.store.queries.log_of(query)
-    over_views = bool(session.store.queries.plans_of(query).views(state))
+    log, plans = session.store.queries.log_of(query), session.store.queries.plans_of(query)
+    over_views = bool(plans.views(state))
     lines = [_header(query, over_views), f"It is {log.status}, and has come to SCN {log.position} of {state.scn}."]
     if log.error is not None:
         lines.append(f"It was suspended: {log.error}")
     if log.last_full is not None:
         lines.append(f"The last time that all of it was computed anew: {log.last_full}.")
     if log.backing is not None:
-        lines.append(_kept(log.backing, session.store.queries.plans_of(query), state))
+        lines.append(_kept(log.backing, plans, state))
+    if plans.by_log:
+        lines.append(_by_log(plans))
     spent = session.store.queries.spent.get(query.id)
     if spent is not None and spent.jobs:
         lines.append(_cost(spent))
@@ -98,8 +100,16 @@ def _kept(backing: Backing, plans: Plans, state: CatalogState) -> str:
     return f"{what} are kept: {backing.rows:,} in {files}, {backing.bytes / 1024:,.0f} kB."
 
 
+def _by_log(plans: Plans) -> str:
+    wanted = database_setting(plans.store, "preimage")
+    why = "there were more and smaller files then" if wanted == "auto" else f"preimage = '{wanted}'"
+    tables = ", ".join(plans.by_log)
+    return f"What {tables} had before the last change was taken from what is there now and the log: {why}."
+
+
 def _terms(session: Session, query: Kept, state: CatalogState, has_backing: bool = False) -> Iterator[str]:
     plans = Plans(session.store, query)
+    has_backing = has_backing or plans.keeps_frames(state)
     if plans.stream is not None:
         yield f"Rows that come to stream {plans.stream}, filtered and mapped, are its changes: a reader of the stream."
         return

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 from midstream.plan import BindContext
-from midstream.plan.cut import Pipeline, ViewPlan, cut_view
+from midstream.plan.cut import Pipeline, ViewPlan
 from midstream.plan.cut.build import text_of
 from midstream.plan.cut.programs import Folded, fold, pair_query
 from midstream.relations.catalog import CatalogState, ReaderEntry
@@ -18,7 +18,6 @@ from midstream.relations.window import Window
 from midstream.runtime.pipelines import PipelineReader
 from midstream.runtime.query import choose_kernel
 from midstream.runtime.results import Result
-from midstream.runtime.stored_schema import StateSchema
 from midstream.runtime.views import how_to_cut
 from midstream.serving.session import Session
 from midstream.sql.statements import CreateView
@@ -30,10 +29,10 @@ def explain_new(session: Session, statement: CreateView, state: CatalogState, co
     """A view that does not exist yet: what would be kept, and what would run at a read."""
     maintenance = str(statement.options.get("maintenance", "auto")).lower()
     how = how_to_cut(str(session.settings["kernel"]), maintenance)
-    plan = cut_view(statement.query, StateSchema(session.store.catalog, state), context, **how)
+    plan, unit = session.store.views.cut_new(statement.query, state, context, how)
     kind = "over windows" if plan.windows else "continuous"
     lines = [f'View "{statement.name}" would be {kind}: {_when(plan)}.']
-    lines += [line for window in plan.windows for line in _window_lines(window)]
+    lines += [line for window in plan.windows for line in _window_lines(window, unit)]
     lines += _maintenance_lines(maintenance, plan) if plan.windows else []
     for pipeline in plan.pipelines:
         is_pair = pipeline in plan.pairs
@@ -45,7 +44,7 @@ def explain_view(session: Session, view: ContinuousView, state: CatalogState, co
     views = session.store.views
     plan, readers = views.plan(view, state), views.readers_of(view.id)
     lines = [f'View "{view.name}" is {"over windows" if plan.windows else "continuous"}: {_when(plan)}.']
-    lines += [line for window in plan.windows for line in _window_lines(window)]
+    lines += [line for window in plan.windows for line in _window_lines(window, view.unit)]
     lines += _maintenance_lines(view.maintenance, plan) if plan.windows else []
     for pipeline in plan.pipelines:
         if pipeline in plan.pairs:
@@ -63,7 +62,7 @@ def _when(plan: ViewPlan) -> str:
     return f"partials are kept as rows come, the rest runs {rest}"
 
 
-def _window_lines(window: Window) -> Iterator[str]:
+def _window_lines(window: Window, unit: int | None) -> Iterator[str]:
     measure = {"rows": "by the number of rows", "arrival": "by when rows arrive"}.get(
         window.slots.by, f'by the time in column "{window.slots.column}"'
     )
@@ -82,7 +81,8 @@ def _window_lines(window: Window) -> Iterator[str]:
     kind = "Tumbling" if window.size == window.slide else "Sliding" if window.size > window.slide else "Hopping"
     slides = "" if window.size == window.slide else f", every {length(window.slide)}"
     yield f"{kind} windows of {length(window.size)} {measure}{slides}"
-    yield f"  Basic windows of {length(window.slots.unit)}: {window.basic_windows} make up a window"
+    shared = ", since another view keeps these" if window.slots.unit == unit else ""
+    yield f"  Basic windows of {length(window.slots.unit)}{shared}: {window.basic_windows} make up a window"
 
 
 def _maintenance_lines(maintenance: str, plan: ViewPlan) -> list[str]:

@@ -90,7 +90,7 @@ def _branches(files: Files) -> list[_Branch]:
 
 
 def _all(taken: tuple[int, ...], footer: Footer) -> bool:
-    """Whether a share of a file is all of it: files that are read whole share a branch, and so a grouping of them has one
+    """Whether a share of a file is all of it: files that are read whole share a branch, and a grouping of them has one
     hash table, not one for each file."""
     return footer.row_ranges(taken) == ((0, footer.group_starts[-1]),)
 

@@ -230,11 +230,16 @@ def _tasks(pieces: Sequence[Piece], cores: int) -> tuple[tuple[tuple[int, bytes]
     packed = [(number, pickle.dumps(piece, protocol=5)) for number, piece in enumerate(pieces)]
     if len(pieces) <= cores or any(_bytes_read(piece) > _SHORT for piece in pieces):
         return tuple((one,) for one in packed)
-    packed.sort(key=lambda one: -_bytes_read(pieces[one[0]]))
+    packed.sort(key=lambda one: _place(pieces[one[0]]))
     turns = [*range(cores), *reversed(range(cores))]
     return tuple(
         tuple(one for place, one in enumerate(packed) if turns[place % len(turns)] == core) for core in range(cores)
     )
+
+
+def _place(piece: Piece) -> tuple[bool, tuple[str, ...], int]:
+    """Pieces that have something in common stand together, and large ones first."""
+    return not piece.shared, piece.shared, -_bytes_read(piece)
 
 
 def _bytes_read(piece: Piece) -> int:

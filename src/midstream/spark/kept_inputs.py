@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import duckdb
@@ -62,15 +63,15 @@ class KeptInputs:
         if not 0 < len(files.paths) <= _MOST_FILES or not _is_keepable(files):
             return select_files(files)
         texts: list[str] = []
-        unkept: list[str] = []
-        for path in files.paths:
-            table = self._table(connection, replace(files, paths=(path,)))
+        unkept: list[int] = []
+        for place in range(len(files.paths)):
+            table = self._table(connection, _only(files, [place]))
             if table is None:
-                unkept.append(path)
+                unkept.append(place)
             else:
                 texts.append(f"SELECT * FROM memory.main.{quote_name(table, 'duckdb')}")
         if unkept:
-            texts.append(select_files(replace(files, paths=tuple(unkept))))
+            texts.append(select_files(_only(files, unkept)))
         return " UNION ALL ".join(texts)
 
     def _table(self, connection: duckdb.DuckDBPyConnection, file: Files) -> str | None:
@@ -120,8 +121,13 @@ def _state(path: str) -> tuple[int, int]:
 
 def _is_keepable(files: Files) -> bool:
     """A share of a file is one task's of many, and text is read once."""
-    plain = files.format == "parquet" and files.row_groups is None
-    return plain and not files.file_values and files.numbered is None
+    return files.format == "parquet" and files.row_groups is None and files.numbered is None
+
+
+def _only(files: Files, places: Sequence[int]) -> Files:
+    """Some of the files of an input, with their own values."""
+    values = tuple((name, type_, tuple(own[place] for place in places)) for name, type_, own in files.file_values)
+    return replace(files, paths=tuple(files.paths[place] for place in places), file_values=values)
 
 
 def _size_in_memory(file: Files) -> int:

@@ -29,6 +29,7 @@ import pyarrow as pa
 from midstream.errors import Error, InternalError
 from midstream.maintenance.engine import CopyFiles, FileColumn, Files, Piece, WriteParquet, WrittenFile
 from midstream.spark import duckdb_connection
+from midstream.spark.common_views import CommonViews
 from midstream.spark.duckdb_connection import Limits
 from midstream.spark.duckdb_inputs import (
     duckdb_type,
@@ -118,13 +119,19 @@ def run_tasks(numbers: Iterator[pa.Array]) -> Iterator[pa.Array]:
 
 @functools.cache
 def _keep_what_is_imported() -> None:
-    """Spark looks through all objects of a worker for garbage after each task, 60 ms for what was imported alone: what is
-    there after the first task stays."""
+    """Spark looks through all objects of a worker for garbage after each task, which takes 60 ms for what was imported
+    alone: what is there after the first task stays."""
     gc.freeze()
 
 
 def _replies(work: Work, task: int, attempt: int) -> list[tuple[int, Reply]]:
-    return [(number, run_piece(work, pickle.loads(piece), number, attempt)) for number, piece in work.tasks[task]]
+    pieces: list[tuple[int, Piece]] = [(number, pickle.loads(piece)) for number, piece in work.tasks[task]]
+
+    def connect() -> duckdb.DuckDBPyConnection:
+        return duckdb_connection.connect(work.limits, work.folder)
+
+    with CommonViews([piece for _, piece in pieces], connect) as common:
+        return [(number, run_piece(work, piece, number, attempt, common)) for number, piece in pieces]
 
 
 def read_work(text: str | None) -> Work:
@@ -136,7 +143,7 @@ def read_work(text: str | None) -> Work:
     return work
 
 
-def run_piece(work: Work, piece: Piece, number: int, attempt: int) -> Reply:
+def run_piece(work: Work, piece: Piece, number: int, attempt: int, common: CommonViews) -> Reply:
     """One attempt at one piece: its answer, or what was wrong with it."""
     try:
         connection = duckdb_connection.connect(work.limits, work.folder)
@@ -144,7 +151,7 @@ def run_piece(work: Work, piece: Piece, number: int, attempt: int) -> Reply:
             with _interrupted_by(work.cancel_file, connection):
                 kept = duckdb_connection.kept_inputs(work.limits, work.folder)
                 name = f"{work.job}-{number}-{attempt}"
-                return _Run(connection, piece, Path(work.folder), name, attempt, kept).reply()
+                return _Run(connection, piece, Path(work.folder), name, attempt, kept, common).reply()
         finally:
             connection.close()
     except Exception as failure:
@@ -187,11 +194,13 @@ class _Run:
     name: str
     attempt: int
     kept: KeptInputs
+    common: CommonViews
     names: Names = field(default_factory=Names)
     results: int = 0
 
     def reply(self) -> Reply:
-        self.names = define_inputs(self.connection, self.piece, self.kept)
+        names = define_inputs(self.connection, self.piece, self.kept)
+        self.names = self.common.taken(self.connection, self.piece, names)
         if self.piece.copies is None:
             return self._own_reply()
         with copied(self.piece.copies, self.name) as copies:

@@ -10,6 +10,7 @@ over it: with few rows, that takes longer than to compute them.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import duckdb
@@ -30,19 +31,29 @@ class Names:
 
     def before(self, sql: str) -> str:
         """A SELECT that knows the names it uses."""
-        used, texts = list[str](), [sql]
-        for name, text in reversed(self.texts):
-            if any(name in other or quote_name(name) in other for other in texts):
-                used.append(f"{quote_name(name)} AS NOT MATERIALIZED ({text})")
-                texts.append(text)
+        used = [f"{quote_name(name)} AS NOT MATERIALIZED ({text})" for name, text in used_by(sql, self.texts)]
         if not used:
             return sql
         own = _WITH.match(sql)
         after = f", {sql[own.end() :]}" if own is not None else f" {sql}"
-        return f"WITH {', '.join(reversed(used))}{after}"
+        return f"WITH {', '.join(used)}{after}"
 
     def also(self, name: str, sql: str) -> Names:
         return Names((*self.texts, (name, sql)))
+
+    def instead(self, name: str, sql: str) -> Names:
+        """With another SELECT under a name."""
+        return Names(tuple((known, sql if known == name else text) for known, text in self.texts))
+
+
+def used_by(sql: str, names: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Of names that are each over names before them, those that a text uses, and all that these use."""
+    used, texts = list[tuple[str, str]](), [sql]
+    for name, text in reversed(names):
+        if any(name in other or quote_name(name) in other for other in texts):
+            used.append((name, text))
+            texts.append(text)
+    return used[::-1]
 
 
 def define_inputs(connection: duckdb.DuckDBPyConnection, piece: Piece, kept: KeptInputs | None = None) -> Names:

@@ -146,13 +146,19 @@ def _stand_in(place: int, word: str) -> str:
 
 
 def cut_view(
-    query: Sql, schema: Schema, context: BindContext, *, keep_rows: bool = False, pairs: bool | None = None
+    query: Sql,
+    schema: Schema,
+    context: BindContext,
+    *,
+    keep_rows: bool = False,
+    pairs: bool | None = None,
+    unit: int | None = None,
 ) -> ViewPlan:
     """Binds a view's query and cuts it, or refuses it, saying which rule it breaks and where. With `keep_rows`, windows
     are evaluated anew each time, over the rows that are in them. `pairs` says whether joins of windows are kept by
-    pairs; None: where it pays."""
+    pairs; None: where it pays. `unit` is the size of basic windows, if it is not the largest possible."""
     binding = new_binding(schema, context)
-    binding.takes_streams = True
+    binding.takes_streams, binding.unit = True, unit
     bound = queries.bind_query_tree(binding, query.tree(), Scope())
     notices = _drop_order(bound.tree)
     tree = infer(binding, name_outputs(bound, kernel_names(len(bound.names))).tree)
@@ -178,7 +184,7 @@ def cut_view(
     times = [_cut_times(cutter, key) for key in list(binding.scans) if _has_sessions(binding, key)]
     _complete_states(binding, cutter.pipelines)
     if any("duckdb" in pair_query(pipeline, {}).refusals for pipeline in made):
-        return cut_view(query, schema, context, keep_rows=keep_rows, pairs=False)
+        return cut_view(query, schema, context, keep_rows=keep_rows, pairs=False, unit=unit)
     views = tuple(key.relation for key in binding.scans if isinstance(key.relation, ContinuousView))
     return ViewPlan(
         outputs,

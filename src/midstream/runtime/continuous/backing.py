@@ -58,8 +58,36 @@ def readable(plans: Plans, between: Between, backing: Backing | None) -> Backing
     return None if any(catalog.changes(table.id, backing.at, between.before.scn) for table in tables) else backing
 
 
-def fold(plans: Plans, between: Between, backing: Backing | None, folder: str) -> Fold | None:
-    """What a change does to what is kept, or is worth keeping from now on. None: nothing is kept."""
+def before(plans: Plans, between: Between, backing: Backing | None, folder: str) -> Backing | None:
+    """What is kept of the query just before a change. What frames need is made where it is not there, once, from the
+    tables as they were, so that not even the first change is computed from all rows twice."""
+    known = readable(plans, between, backing)
+    if known is not None or not plans.keeps_frames(between.state):
+        return known
+    (changed, are_same), store = plans.changed(between), plans.store
+    plan = plans.backing(between.state, changed, are_same)
+    if plan is None or not changed or not are_same or not _is_wanted(plans, plan, between):
+        return None
+    os.makedirs(folder, exist_ok=True)
+    to = Backing(plan.identity, between.before.scn, ())
+    making = _planned(plans, Glimpse(between.before), plan, plan.whole, to, (), folder)
+    assert making.piece is not None
+    [answer] = store.engine.run(making.kernel, [making.piece], label="rows that frames reach")
+    return making.after(store, answer)
+
+
+def fold(
+    plans: Plans, between: Between, backing: Backing | None, folder: str, old: Backing | None = None
+) -> Fold | None:
+    """What a change does to what is kept, or is worth keeping from now on, in place of something older.
+    None: nothing is kept."""
+    found = _fold(plans, between, backing, folder)
+    if old is None or old is backing:
+        return found
+    return replace(found, gone=(*found.gone, *old.files)) if found is not None else Fold(None, gone=old.files)
+
+
+def _fold(plans: Plans, between: Between, backing: Backing | None, folder: str) -> Fold | None:
     plan = _plan(plans, between)
     if plan is None or not _is_wanted(plans, plan, between):
         return Fold(None, gone=backing.files) if backing is not None else None

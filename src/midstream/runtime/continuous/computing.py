@@ -73,6 +73,8 @@ class Plans:
 
     store: Store
     query: Kept
+    by_log: tuple[str, ...] = ()
+    """The tables of which the last change took what was before from what is there now and the log."""
     _relations: object = None
     _bound: BoundQuery | None = None
     _known: dict[object, Difference | None] = field(default_factory=dict)
@@ -174,6 +176,13 @@ class Plans:
         """Whether something can be kept of it that a change is computed with."""
         return self.backing(state, {}, True) is not None
 
+    def keeps_frames(self, state: CatalogState) -> bool:
+        """Whether what its frames reach is kept, which is so from the first change on."""
+        if database_setting(self.store, "preimage") not in ("auto", "kept"):
+            return False
+        plan = self.backing(state, {}, True)
+        return plan is not None and plan.what != "groups"
+
     def changed(self, between: Between) -> tuple[dict[int, Changed], bool]:
         """Which of its tables changed, and whether what is known of their keys held all along."""
         tables = self.tables(between.state)
@@ -201,11 +210,12 @@ class Plans:
         if difference.query is None:
             return UNCHANGED
         settings = {**DEFAULTS, "kernel": self.query.kernel}
-        if database_setting(self.store, "preimage") == "anti-join":
-            between = replace(between, by_log=True)
+        wanted = database_setting(self.store, "preimage")
+        between = replace(between, preimage=wanted if wanted in ("auto", "anti-join") else "as of")
         if kept is not None:
             between = replace(between, kept={KEPT: kept})
         choice, sources = prepare(self.store, between, difference.query, settings)
+        self.by_log = tuple(dict.fromkeys(sources.by_log))
         return Change(choice.kernel, sources, difference.query.sql(choice.kernel), difference)
 
     def _best(

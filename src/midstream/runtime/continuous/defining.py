@@ -249,7 +249,7 @@ def steps_of(store: Store, query: ContinuousQuery | MaterializedView, state: Cat
     """How its changes are computed when anything may have happened to its tables."""
     plans = Plans(store, query)
     changed = {table.id: Changed("mixed") for table in plans.tables(state)}
-    difference = plans.difference(state, changed, True)
+    difference = plans.difference(state, changed, True, has_backing=plans.keeps_frames(state))
     return difference.steps if difference is not None else ()
 
 

@@ -20,7 +20,8 @@ from midstream.maintenance.engine import Cancellation, FileColumn, WriteParquet
 from midstream.relations.catalog import CatalogState
 from midstream.relations.query import ContinuousQuery, MaterializedView
 from midstream.relations.table import ROW_ID, ROW_ID_TYPE
-from midstream.runtime.continuous.backing import Fold, fold, readable
+from midstream.runtime.continuous import backing
+from midstream.runtime.continuous.backing import Fold
 from midstream.runtime.continuous.computing import Change, context_at
 from midstream.runtime.continuous.log import Backing, QueryLog, log_name
 from midstream.runtime.continuous.texts import MISSING, apply_text, duplicates_text, full_net_text
@@ -158,15 +159,12 @@ class Materialized:
         return any(self._store.catalog.changes(table.id, *between.range) for table in tables)
 
     def _by_changes(self, view: MaterializedView, between: Between, log: QueryLog) -> _Net | None:
-        plans = self._queries.plans_of(view)
-        same = readable(plans, between, log.backing)
-        change = plans.change(between, kept=same.files if same is not None else None)
+        plans, folder = self._queries.plans_of(view), self._queries.folder(view.id)
+        kept = backing.before(plans, between, log.backing, folder)
+        change = plans.change(between, kept=kept.files if kept is not None else None)
         if not isinstance(change, Change):
             return None
-        return _Net(change.kernel, change.sources, change.net, self._fold(view, between, log))
-
-    def _fold(self, view: MaterializedView, between: Between, log: QueryLog) -> Fold | None:
-        return fold(self._queries.plans_of(view), between, log.backing, self._queries.folder(view.id))
+        return _Net(change.kernel, change.sources, change.net, backing.fold(plans, between, kept, folder, log.backing))
 
     def _in_full(self, view: MaterializedView, between: Between, log: QueryLog) -> _Net:
         bound = self._queries.plans_of(view).bound(between.state)
@@ -200,7 +198,7 @@ class Materialized:
         log = self._queries.log_of(view)
         moved = replace(log, position=between.state.scn, last_full=reason or log.last_full)
         if net is None:
-            same = readable(self._queries.plans_of(view), between, log.backing)
+            same = backing.readable(self._queries.plans_of(view), between, log.backing)
             self._queries.save(
                 view, replace(moved, backing=replace(same, at=between.state.scn) if same else log.backing)
             )
@@ -210,10 +208,10 @@ class Materialized:
             transaction = Transaction(self._store)
             try:
                 writer = Writer(transaction, context_at(transaction.state), DEFAULTS, cancellation)
-                backing = self._write(writer, view, net)
-                if isinstance(backing, Misfit):
+                kept = self._write(writer, view, net)
+                if isinstance(kept, Misfit):
                     return False
-                moved = replace(moved, backing=backing)
+                moved = replace(moved, backing=kept)
                 transaction.kept[log_name(view.id)] = moved.written()
                 _publish(transaction, view, between.state.scn, cancellation)
                 log.become(moved)

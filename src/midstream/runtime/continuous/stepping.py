@@ -17,8 +17,8 @@ from midstream.maintenance.engine import Answer, Cancellation, FileColumn, Files
 from midstream.relations.catalog import CatalogState
 from midstream.relations.query import ContinuousQuery
 from midstream.runtime.constraints.asking import printed
-from midstream.runtime.continuous import delivering
-from midstream.runtime.continuous.backing import Fold, fold, readable
+from midstream.runtime.continuous import backing, delivering
+from midstream.runtime.continuous.backing import Fold
 from midstream.runtime.continuous.computing import Change, Unchanged
 from midstream.runtime.continuous.log import Backing, QueryLog, log_columns
 from midstream.runtime.continuous.texts import KEY_CHECK, changes_text, key_check
@@ -173,20 +173,22 @@ class Stepper:
         if not query.transactional:
             scns = [state.scn]
         steps, first, folder = list[_Step](), catalog.state_at(log.position), self.queries.folder(query.id)
+        kept = backing.before(plans, Between(state, first), log.backing, folder)
         if len(scns) > 1 and (query.key_is_proved or not query.key):
             between = Between(state, first)
-            together = plans.change(between, by_commit=True, kept=_files(readable(plans, between, log.backing)))
+            together = plans.change(between, by_commit=True, kept=_files(kept))
             if together is not None:
-                own = fold(plans, between, log.backing, folder)
+                own = backing.fold(plans, between, kept, folder, log.backing)
                 return [_Step(query, state.scn, _changed(together), of_several=True, fold=own)]
         before = first
         for scn in scns[:STEPS]:
             between = Between(state if scn == state.scn else catalog.state_at(scn), before)
             # What is kept is as it was before the first step.
-            kept = _files(readable(plans, between, log.backing)) if before is first else None
-            steps.append(_Step(query, scn, _changed(plans.change(between, kept=kept))))
+            own_kept = _files(kept) if before is first else None
+            steps.append(_Step(query, scn, _changed(plans.change(between, kept=own_kept))))
             before = between.state
-        steps[-1] = replace(steps[-1], fold=fold(plans, Between(before, first), log.backing, folder))
+        own = backing.fold(plans, Between(before, first), kept, folder, log.backing)
+        steps[-1] = replace(steps[-1], fold=own)
         if len(scns) <= STEPS and steps[-1].scn < state.scn:
             steps.append(_Step(query, state.scn, None))
         return steps
