@@ -281,6 +281,41 @@ def test_frames_from_the_first_row_on(db: Any) -> None:
         assert "frames begin at the first row" in plan
 
 
+@pytest.mark.parametrize(
+    "frame",
+    [
+        "sum(amount) OVER (ORDER BY n)",
+        "sum(amount) OVER (ORDER BY n ROWS 2 PRECEDING)",
+        "lag(amount) OVER (ORDER BY n)",
+    ],
+)
+def test_frames_over_all_rows_are_kept_from_the_first_change_on(db: Any, frame: str) -> None:
+    """Without PARTITION BY, all rows would be computed before and after, but for what is kept."""
+    query = f"SELECT n, {frame} AS v FROM ledger"
+    db.sql("CREATE TABLE ledger (n int NOT NULL, amount int)")
+    db.sql("ALTER TABLE ledger ADD CONSTRAINT up STRICTLY INCREASING n")
+    db.sql("INSERT INTO ledger SELECT i, i * i % 17 FROM generate_series(1, 50) AS s(i)")
+    assert "computed before and after" not in "\n".join(
+        line for (line,) in db.sql(f"EXPLAIN CREATE MATERIALIZED VIEW v AS {query}").fetchall()
+    )
+    db.sql(f"CREATE MATERIALIZED VIEW v WITH (refresh = 'incremental') AS {query}")
+    for n in (51, 52):
+        db.sql(
+            f"INSERT INTO ledger VALUES ({n}, {n}), ({n + 10}, 3)" if n == 52 else f"INSERT INTO ledger VALUES ({n}, 1)"
+        )
+        assert rows(db, "SELECT * FROM v") == rows(db, query)
+        plan = plan_of(db, "v")
+        assert " are kept: " in plan and "computed before and after" not in plan
+    db.sql("SET preimage = 'as of'")
+    db.sql("INSERT INTO ledger VALUES (70, 4)")
+    assert rows(db, "SELECT * FROM v") == rows(db, query)
+    assert " are kept: " not in plan_of(db, "v")
+    db.sql("SET preimage = 'auto'")
+    db.sql("INSERT INTO ledger VALUES (71, 5)")
+    assert rows(db, "SELECT * FROM v") == rows(db, query)
+    assert " are kept: " in plan_of(db, "v")
+
+
 def test_the_frames_of_each_commit_are_told_by_itself(db: Any) -> None:
     make_ticks(db, True)
     db.sql("INSERT INTO ticks VALUES (0, 1, 5)")

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 
 from midstream.plan import BindContext
-from midstream.plan.difference import Changed, Kind, Step
+from midstream.plan.difference import Kind, Step
 from midstream.relations.catalog import CatalogState
 from midstream.relations.query import ContinuousQuery, MaterializedView
 from midstream.runtime.continuous import defining, stored_views
@@ -119,12 +119,12 @@ def _terms(session: Session, query: Kept, state: CatalogState, has_backing: bool
     if query.refresh == "full":
         yield "refresh = 'full': the query is computed before and after, and compared."
         return
-    tables = plans.tables(state)
     cases = []
     for title, kind in _CASES:
-        found = plans.difference(state, {table.id: Changed(kind) for table in tables}, True, has_backing=has_backing)
+        changed = plans.possible(state, kind)
+        found = plans.difference(state, changed, True, has_backing=has_backing)
         cases.append((title, [_line(step) for step in found.steps] if found is not None else []))
-        near = plans.difference(state, {table.id: Changed(kind) for table in tables}, True, units="near")
+        near = plans.difference(state, changed, True, units="near")
         cases[-1][1].extend(
             f"  dlt({unit.parent.name}) is enough of {unit.parent.name} where all rows that came to {unit.child.name} "
             "refer to rows that came with them"

@@ -183,6 +183,11 @@ class Plans:
         plan = self.backing(state, {}, True)
         return plan is not None and plan.what != "groups"
 
+    def possible(self, state: CatalogState, kind: Kind) -> dict[int, Changed]:
+        """What may have happened to its tables: rows only come to those whose order it goes by."""
+        only_grow = self.query.append_only
+        return {t.id: Changed("insert" if t.name in only_grow else kind) for t in self.tables(state)}
+
     def changed(self, between: Between) -> tuple[dict[int, Changed], bool]:
         """Which of its tables changed, and whether what is known of their keys held all along."""
         tables = self.tables(between.state)

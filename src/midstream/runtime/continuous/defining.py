@@ -16,7 +16,7 @@ from midstream.errors import (
     Unsupported,
 )
 from midstream.plan import BindContext, BoundQuery, bind_query, freeze_stars
-from midstream.plan.difference import Changed, Step
+from midstream.plan.difference import Step
 from midstream.plan.difference.facts import increasing_tables, key_holds, refuse_volatile
 from midstream.relations.catalog import CatalogState
 from midstream.relations.query import (
@@ -248,7 +248,7 @@ def read_options(options: Options, known: Sequence[str]) -> dict[str, object]:
 def steps_of(store: Store, query: ContinuousQuery | MaterializedView, state: CatalogState) -> tuple[Step, ...]:
     """How its changes are computed when anything may have happened to its tables."""
     plans = Plans(store, query)
-    changed = {table.id: Changed("mixed") for table in plans.tables(state)}
+    changed = plans.possible(state, "mixed")
     difference = plans.difference(state, changed, True, has_backing=plans.keeps_frames(state))
     return difference.steps if difference is not None else ()
 
