@@ -56,25 +56,81 @@ def _remainder_type(types: Sequence[Type]) -> Type:
 def _exact(operator: str, kernel: Kernel) -> Template:
     def text(operands: Sequence[Operand], result: Type) -> str:
         left, right = operands
-        if operator == "*" and numeric_digits(left.type)[1] + numeric_digits(right.type)[1] > 38 and kernel == "duckdb":
-            raise KernelRefuses("DuckDB cannot multiply numerics with more than 38 places")
+        if operator == "*" and kernel == "duckdb":
+            if numeric_digits(left.type)[1] + numeric_digits(right.type)[1] > 38:
+                raise KernelRefuses("DuckDB cannot multiply numerics with more than 38 places")
+            return plain_cast(f"{_wide(left, right.type)} * {right.text}", result, kernel)
         return plain_cast(f"{left.text} {operator} {right.text}", result, kernel)
 
     return text
 
 
+def _wide(left: Operand, right: Type) -> str:
+    """What DuckDB multiplies: of two numerics of at most 18 digits it makes one of 18, whatever the product needs."""
+    (p1, s1), (p2, _) = numeric_digits(left.type), numeric_digits(right)
+    return f"CAST({left.text} AS DECIMAL(38, {s1}))" if p1 + p2 > 18 and max(p1, p2) <= 18 else left.text
+
+
 def exact_quotient(dividend: Operand, divisor: Operand, result: Type) -> str:
     """DuckDB divides numerics as doubles, so this divides the unscaled integers and rounds by the remainder."""
-    (p1, _), (p2, s2), (precision, scale) = map(numeric_digits, (dividend.type, divisor.type, result))
-    if p1 + scale + s2 > 38 or p2 + s2 > 38:
-        raise KernelRefuses("DuckDB cannot divide numerics of this size exactly")
-    shift = scale + s2
-    top = f"CAST({dividend.text} * CAST('1{'0' * shift}' AS DECIMAL({shift + 1}, 0)) AS HUGEINT)"
-    bottom = f"CAST({divisor.text} * CAST('1{'0' * s2}' AS DECIMAL({s2 + 1}, 0)) AS HUGEINT)"
+    (p1, s1), (p2, s2), (precision, scale) = map(numeric_digits, (dividend.type, divisor.type, result))
+    if p1 + scale + s2 <= 38 and p2 + s2 <= 38:
+        unscaled = _short_division(_unscaled(dividend, scale + s2), _unscaled(divisor, s2))
+    else:
+        # A quotient has at least as many places as its dividend.
+        unscaled = _long_division(dividend.text, divisor.text, scale + s2 - s1)
+    unit = f"CAST('0.{'0' * (scale - 1)}1' AS DECIMAL({min(scale + 1, 38)}, {scale}))" if scale else "1"
+    return f"CAST(CAST({unscaled} AS DECIMAL(38, 0)) * {unit} AS DECIMAL({precision}, {scale}))"
+
+
+def _unscaled(operand: Operand, shift: int) -> str:
+    """A numeric times a power of ten, as an integer."""
+    power = NUMERIC(shift + 1, 0)
+    return f"CAST({_wide(operand, power)} * CAST('1{'0' * shift}' AS DECIMAL({shift + 1}, 0)) AS HUGEINT)"
+
+
+def _short_division(top: str, bottom: str) -> str:
+    """Where types say that everything fits into 38 digits."""
     up = f"CASE WHEN 2 * abs({top} % {bottom}) >= abs({bottom}) THEN sign({top}) * sign({bottom}) ELSE 0 END"
-    unscaled = f"CAST({top} // {bottom} + {up} AS DECIMAL(38, 0))"
-    unit = f"CAST('0.{'0' * (scale - 1)}1' AS DECIMAL({scale + 1}, {scale}))"
-    return f"CAST({unscaled} * {unit} AS DECIMAL({precision}, {scale}))"
+    return f"{top} // {bottom} + {up}"
+
+
+_PARTS, _LEFT, _STEP = '"~parts"', '"~left"', '"~step"'
+"""What the parts of a long division are called: no column has such a name."""
+
+
+def _long_division(dividend: str, divisor: str, shift: int) -> str:
+    """Of whatever size: q = a // b, and then `shift` digits more of what is left, r, all at once where there is room
+    for them, else one by one. Each step is a list of one value, so that it is computed once."""
+    a, b = (f"CAST(replace(CAST({text} AS VARCHAR), '.', '') AS HUGEINT)" for text in (dividend, divisor))
+    parts = f"struct_pack(a := abs({a}), b := abs({b}), s := sign({a}) * sign({b}))"
+    power = f"CAST('1{'0' * shift}' AS HUGEINT)"
+    rest = f"{_LEFT}.r * {power}"
+    whole = f"struct_pack(q := {_PARTS}.a // {_PARTS}.b, r := {_PARTS}.a % {_PARTS}.b)"
+    at_once = f"struct_pack(q := {_LEFT}.q * {power} + ({rest}) // {_PARTS}.b, r := ({rest}) % {_PARTS}.b)"
+    has_room = f"{_PARTS}.b < CAST('1{'0' * (38 - shift)}' AS HUGEINT)" if shift < 38 else "false"
+    further = f"CASE WHEN {has_room} THEN {at_once} ELSE {_digit_by_digit(shift)} END"
+    rounded = f"{_PARTS}.s * ({_LEFT}.q + CASE WHEN {_LEFT}.r >= {_PARTS}.b - {_LEFT}.r THEN 1 ELSE 0 END)"
+    of_whole = f"list_transform([{whole}], lambda {_LEFT}: {further})"
+    return f"list_transform([{parts}], lambda {_PARTS}: list_transform({of_whole}, lambda {_LEFT}: {rounded})[1])[1]"
+
+
+def _digit_by_digit(shift: int) -> str:
+    """Ten times q + r / b, for each digit, as 2 * (2 * (2 * x) + x): the sum of two remainders is below 2 * 10 ** 38."""
+    divisor, zero = f"CAST({_PARTS}.b AS UHUGEINT)", "CAST(0 AS UHUGEINT)"
+    left, is_sum = '"~digits"', f"{_STEP} % 4 = 2"
+    total = f"({left}.r + CASE WHEN {is_sum} THEN {left}.o ELSE {left}.r END)"
+    more = f"CASE WHEN {total} >= {divisor} THEN {{}} ELSE {{}} END"
+    fields = {
+        "q": f"{left}.q + CASE WHEN {is_sum} THEN {left}.p ELSE {left}.q END + {more.format(1, 0)}",
+        "r": f"{total} - {more.format(divisor, zero)}",
+        "p": f"CASE WHEN {_STEP} % 4 = 0 THEN {left}.q ELSE {left}.p END",
+        "o": f"CASE WHEN {_STEP} % 4 = 0 THEN {left}.r ELSE {left}.o END",
+    }
+    step = f"struct_pack({', '.join(f'{name} := {value}' for name, value in fields.items())})"
+    first = f"struct_pack(q := {_LEFT}.q, r := CAST({_LEFT}.r AS UHUGEINT), p := CAST(0 AS HUGEINT), o := {zero})"
+    digits = f"list_reduce(range({4 * shift}), lambda {left}, {_STEP}: {step}, {first})"
+    return f"list_transform([{digits}], lambda {left}: struct_pack(q := {left}.q, r := CAST({left}.r AS HUGEINT)))[1]"
 
 
 def _duckdb_quotient(operands: Sequence[Operand], result: Type) -> str:
