@@ -116,7 +116,7 @@ def _long_division(dividend: str, divisor: str, shift: int) -> str:
 
 
 def _digit_by_digit(shift: int) -> str:
-    """Ten times q + r / b, for each digit, as 2 * (2 * (2 * x) + x): the sum of two remainders is below 2 * 10 ** 38."""
+    """Ten times q + r / b for each digit, as 2 * (2 * (2 * x) + x): no sum of remainders is beyond 2 * 10 ** 38."""
     divisor, zero = f"CAST({_PARTS}.b AS UHUGEINT)", "CAST(0 AS UHUGEINT)"
     left, is_sum = '"~digits"', f"{_STEP} % 4 = 2"
     total = f"({left}.r + CASE WHEN {is_sum} THEN {left}.o ELSE {left}.r END)"
