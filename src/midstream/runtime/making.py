@@ -11,6 +11,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from midstream.errors import InvalidDefinition
+from midstream.kernels import Kernel
 from midstream.maintenance.engine import Cancellation, Input, Piece, WriteParquet
 from midstream.plan.cut import Pipeline, ViewPlan
 from midstream.plan.cut.programs import Folded, fold
@@ -20,6 +21,7 @@ from midstream.relations.table import Table
 from midstream.relations.view import ContinuousView
 from midstream.runtime.clocks import Clock
 from midstream.runtime.history import HISTORY
+from midstream.runtime.jobs import run_by_kernel
 from midstream.runtime.lateness import follow
 from midstream.runtime.pipelines import PIPELINE, PipelineReader, kept_files, static_inputs
 from midstream.runtime.query import prepare
@@ -213,13 +215,15 @@ class Maker:
         return found
 
     def _statics(self, making: _Making, folded: Folded, folder: str) -> dict[str, StaticFiles]:
-        """What the pipeline takes from tables, computed once, as one SCN shows them."""
-        found, engine = {}, self._store.engine
+        """What the pipeline takes from tables, computed once, in one job, as one SCN shows them."""
+        wanted: list[tuple[Kernel, Piece]] = []
         for static in folded.statics:
             choice, sources = prepare(self._store, making.picture, static.query, making.settings)
             output = WriteParquet(folder, static.relation.columns)
-            piece = sources.piece(static.query.sql(choice.kernel), output)
-            [answer] = engine.run(choice.kernel, [piece], label="static input", cancellation=making.cancellation)
+            wanted.append((choice.kernel, sources.piece(static.query.sql(choice.kernel), output)))
+        answers = run_by_kernel(self._store, wanted, label="static inputs", cancellation=making.cancellation)
+        found = {}
+        for static, answer in zip(folded.statics, answers, strict=True):
             tables = [scan.relation for scan in static.query.scans if isinstance(scan.relation, Table)]
             found[static.relation.name] = StaticFiles(
                 static.relation.columns,
