@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from midstream.errors import Error
 from midstream.maintenance.engine import Cancellation, Input, Piece, WriteParquet
-from midstream.plan.cut import ViewPlan
+from midstream.plan.cut import Program, ViewPlan
 from midstream.plan.cut.programs import dead_rows
 from midstream.relations.view import ContinuousView
 from midstream.runtime.pipelines import PipelineReader, kept_files
@@ -131,7 +131,7 @@ class Merger:
             quote = '"' if program.kernel == "duckdb" else "`"
             listed = self._collapsed(state, quote) or "*"
             view = f"SELECT {listed} FROM {quote}{name}_all{quote} AS {quote}state{quote}{where}"
-            pieces.append(Piece(program.merge, inputs, ((name, view),), output))
+            pieces.append(Piece(_by_slot(program), inputs, ((name, view),), output))
         return pieces
 
     def _collapsed(self, state: State, quote: str) -> str | None:
@@ -179,6 +179,13 @@ class Merger:
                 return None
             found.append(f"coalesce({dead}, false)")
         return " AND ".join(dict.fromkeys(found)) or None
+
+
+def _by_slot(program: Program) -> str:
+    """What merges, with basic windows in order: who looks for some of them skips all other row groups."""
+    if program.slot_key is None or program.kernel != "duckdb":
+        return program.merge
+    return f'SELECT * FROM ({program.merge}) AS merged ORDER BY "{program.slot_key}"'
 
 
 def _share_of_keys(keys: Sequence[str], part: int, parts: int, kernel: str) -> str:

@@ -34,6 +34,7 @@ from midstream.runtime.results import WINDOW, Moment
 from midstream.runtime.states import KeptFile, as_input
 from midstream.runtime.store import Store
 from midstream.runtime.summaries import Sum, levels_of, scope, sums_due
+from midstream.runtime.totals import NewTotal, Total, new_total
 from midstream.runtime.window_log import WindowLog, WindowResult
 from midstream.types import BIGINT
 
@@ -70,6 +71,7 @@ class Computed:
 
     results: list[WindowResult]
     pairs: dict[str, Pairs]
+    totals: dict[str, Total]
     gone: list[KeptFile]
     """Files that are no longer needed once that is written down."""
     seconds: float
@@ -101,6 +103,8 @@ class WindowJob:
     summed: dict[int, dict[int, int]] = field(init=False)
     kept: Inputs = field(init=False)
     pairs: list[NewPairs] = field(init=False)
+    totals: dict[str, NewTotal] = field(init=False)
+    """By pipeline, what the groups of the last window will come to."""
 
     def __post_init__(self) -> None:
         # Sums are looked at before the files: a sum that is known is in them.
@@ -108,12 +112,15 @@ class WindowJob:
         self.pairs = self._new_pairs()
         kept = inputs_of(self.readers, self.picture.state.scn)
         self.kept = Inputs(kept.programs, {**kept.files, **{p.program.name: p.kept.files for p in self.pairs}})
+        self.totals = {total.program.name: total for total in self._new_totals()}
 
     def run(self, stop: Cancellation | None) -> Computed:
         os.makedirs(self.folder, exist_ok=True)
         size = min(-(-len(self.spans) // self.store.engine.cores), AT_ONCE)
         asked = self.asked(size)
         pieces = asked.pieces + [new.piece(asked.sources.piece(""), self.folder) for new in self.pairs]
+        totals = self.total_pieces(asked.scans) if asked.kernel == "duckdb" else []
+        pieces += [piece for _, piece in totals]
         started = time.monotonic()
         sums = self._sums()
         held = [list(reader.state.files) for _, reader, _ in sums]
@@ -121,7 +128,7 @@ class WindowJob:
         self._keep_sums(sums, answers[len(pieces) :])
         del held
         seconds = time.monotonic() - started
-        return self._computed(asked.chunks, answers, seconds)
+        return self._computed(asked.chunks, [total for total, _ in totals], answers, seconds)
 
     def asked(self, size: int) -> Asked:
         """The windows, so many of them in one piece."""
@@ -146,7 +153,13 @@ class WindowJob:
             self._keep_sums(sums, self._run(_sum_pieces(sums), stop))
             del held
 
-    def _computed(self, chunks: Sequence[Sequence[Span]], answers: Sequence[Answer], seconds: float) -> Computed:
+    def _computed(
+        self,
+        chunks: Sequence[Sequence[Span]],
+        new_totals: Sequence[NewTotal],
+        answers: Sequence[Answer],
+        seconds: float,
+    ) -> Computed:
         scn, gone, paired = self.picture.state.scn, list[KeptFile](), dict[str, Pairs]()
         for new, answer in zip(self.pairs, answers[len(chunks) :], strict=False):
             paired[new.program.name], old = new.after(kept_files(self.store, [answer], scn))
@@ -155,7 +168,11 @@ class WindowJob:
         for chunk, answer in zip(chunks, answers, strict=False):
             files = kept_files(self.store, [answer], scn)
             results += results_of(chunk, answer, files[0] if files else None, scn)
-        return Computed(results, paired, gone, seconds)
+        totals = dict[str, Total]()
+        for total, answer in zip(new_totals, answers[len(chunks) + len(self.pairs) :], strict=False):
+            files = kept_files(self.store, [answer], scn)
+            totals[total.program.name] = Total(total.number, files[0] if files else None)
+        return Computed(results, paired, totals, gone, seconds)
 
     def _sources(self, upper: BoundQuery) -> tuple[Kernel, Sources]:
         kernel = "spark" if self.view.kernel == "spark" else "duckdb" if self.pairs else "auto"
@@ -172,6 +189,9 @@ class WindowJob:
         for scan in every.scans:
             if scan.source == "state":
                 program = self.kept.programs[scan.relation.name]
+                if self._is_moved(program.name):
+                    self._add_total(sources, scan)
+                    continue
                 kinds = [(name, kind) for name, kind in program.columns if name in scan.columns]
                 sources.inputs[scan.name] = as_input(self.kept.files.get(program.name, ()), kinds)
             else:
@@ -189,7 +209,8 @@ class WindowJob:
         summed = [self.summed[id(reader)] for _, reader in self.readers]
         for span in spans:
             first, last = window.slots_of(span.number)
-            own = scope(first, last, summed, levels_of(window)) or range(first, last)
+            own: Sequence[int] = scope(first, last, summed, levels_of(window)) or range(first, last)
+            own = [first] if self._is_moved(self.plan.pipelines[0].name) else own
             start, end = window.span(span.number)
             numbers += [span.number] * len(own)
             slots += own
@@ -218,6 +239,9 @@ class WindowJob:
     ) -> list[Piece]:
         texts = self.plan.window_texts(words, [span.words for span in self.spans], kernel)
         if kernel == "duckdb":
+            for scan in upper.scans:
+                if scan.source == "state" and self._is_moved(scan.relation.name):
+                    self._add_total(sources, scan)
             scoped = self._scoped(upper)
             for name in scoped:
                 sources.inputs[f"{name}_all"] = sources.inputs.pop(name)
@@ -242,6 +266,8 @@ class WindowJob:
             windows = [w for w in self.plan.windows if any(reader.feed.slots == w.slots for reader in own)]
             if scan.source != "state" or len(windows) != 1 or not levels_of(windows[0]):
                 continue
+            if self._is_moved(scan.relation.name):
+                continue
             texts = self._scopes(windows[0], own, scan.name, scan.columns)
             if texts is not None:
                 found[scan.name] = texts
@@ -259,6 +285,40 @@ class WindowJob:
             listed = ", ".join(f'CAST({first} AS BIGINT) AS "{c}"' if c == slot else f'"{c}"' for c in columns)
             texts.append(f'SELECT {listed} FROM "{name}_all" WHERE "{slot}" IN ({", ".join(map(str, taken))})')
         return texts
+
+    # --- totals ----------------------------------------------------------------------------------
+
+    def _new_totals(self) -> Iterator[NewTotal]:
+        """Of the pipelines whose windows are made one from the other."""
+        for name, program in self.kept.programs.items() if self.spans and not self.plan.times else ():
+            own = [reader for _, reader in self.readers if reader.state.program.name == name]
+            windows = [w for w in self.plan.windows if any(reader.feed.slots == w.slots for reader in own)]
+            if len(windows) != 1 or any(pipeline.name == name for pipeline in self.plan.pairs):
+                continue
+            [window], number = windows, self.spans[-1].number
+            first, last = window.slots_of(number)
+            merged = scope(first, last, [self.summed[id(reader)] for reader in own], levels_of(window))
+            count = len(merged) if merged is not None else last - first
+            total = new_total(program, window, number, self.log.totals.get(name), self.kept.files.get(name, ()), count)
+            if total is not None:
+                yield total
+
+    def _is_moved(self, name: str) -> bool:
+        """Whether a window reads the total of a pipeline: several at once are merged from basic windows."""
+        return len(self.spans) == 1 and name in self.totals
+
+    def _add_total(self, sources: Sources, scan: Scan) -> None:
+        total = self.totals[scan.relation.name]
+        sources.inputs.pop(scan.name, None)
+        sources.inputs |= total.inputs(scan.name)
+        sources.views += total.views(scan.name, scan.columns)
+        sources.shared.append(total.name)
+
+    def total_pieces(self, scans: Sequence[Scan]) -> list[tuple[NewTotal, Piece]]:
+        """What writes the totals."""
+        names = {scan.relation.name: scan.name for scan in scans if scan.source == "state"}
+        found = [(total, names[name]) for name, total in self.totals.items() if name in names]
+        return [(total, total.piece(scan, self.folder)) for total, scan in found]
 
     # --- pairs -----------------------------------------------------------------------------------
 

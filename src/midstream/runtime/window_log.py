@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from midstream.relations.view import ContinuousView
 from midstream.runtime.pairs import Pairs
 from midstream.runtime.states import KeptFile
+from midstream.runtime.totals import Total
 
 KEPT_WINDOWS = 100
 
@@ -52,13 +53,18 @@ class WindowLog:
     """No session that is still open has begun before."""
     pairs: dict[str, Pairs] = field(default_factory=dict)
     """What is kept of pairs of windows, by pipeline."""
+    totals: dict[str, Total] = field(default_factory=dict)
+    """What the groups of the last window come to, by pipeline, where the next is made from it."""
 
     @property
     def files(self) -> list[KeptFile]:
         results = [result.file for result in self.results if result.file is not None]
-        return [*results, *(file for pairs in self.pairs.values() for file in pairs.files)]
+        pairs = [file for pairs in self.pairs.values() for file in pairs.files]
+        return [*results, *pairs, *(total.file for total in self.totals.values() if total.file is not None)]
 
-    def with_results(self, results: Sequence[WindowResult], pairs: Mapping[str, Pairs]) -> WindowLog:
+    def with_results(
+        self, results: Sequence[WindowResult], pairs: Mapping[str, Pairs], totals: Mapping[str, Total]
+    ) -> WindowLog:
         return replace(
             self,
             results=[*self.results, *results],
@@ -66,6 +72,7 @@ class WindowLog:
             more=self.more + len(results),
             next=results[-1].number + 1,
             pairs={**self.pairs, **pairs},
+            totals=dict(totals),
         )
 
     def become(self, other: WindowLog) -> None:
@@ -97,6 +104,10 @@ class WindowLog:
                 "more": self.more,
                 "horizon": self.horizon,
                 "pairs": {name: [p.done, [file.written() for file in p.files]] for name, p in self.pairs.items()},
+                "totals": {
+                    name: [total.number, total.file.written() if total.file is not None else None]
+                    for name, total in self.totals.items()
+                },
                 "files": {names[place]: file.written() for place, file in files.items()},
                 "results": [
                     [
@@ -131,5 +142,9 @@ class WindowLog:
             {
                 name: Pairs(done, [KeptFile(f"{folder}/{file}", *rest) for file, *rest in written])
                 for name, (done, written) in value["pairs"].items()
+            },
+            {
+                name: Total(number, KeptFile(f"{folder}/{file[0]}", *file[1:]) if file is not None else None)
+                for name, (number, file) in value.get("totals", {}).items()
             },
         )

@@ -25,15 +25,17 @@ from midstream.relations.view import ContinuousView
 from midstream.relations.window import EVER, Window
 from midstream.runtime.chunking import Chunking
 from midstream.runtime.clocks import lateness_of
-from midstream.runtime.foreseeing import Foreknowledge, Foreseen, can_be_foreseen, foresee, position_after
+from midstream.runtime.foreseeing import Foreknowledge, can_be_foreseen, foresee, position_after
 from midstream.runtime.lateness import LATE, LateReader
 from midstream.runtime.pairs import Pairs
 from midstream.runtime.pipelines import PipelineReader
+from midstream.runtime.readers import Foresight
 from midstream.runtime.refreshing import sources_for
 from midstream.runtime.results import Moment, Result
 from midstream.runtime.settings import DEFAULTS
 from midstream.runtime.states import KeptFile, as_input
 from midstream.runtime.store import Store
+from midstream.runtime.totals import Total
 from midstream.runtime.window_job import AT_ONCE, Span, WindowJob, inputs_of
 from midstream.runtime.window_log import WindowLog, WindowResult
 from midstream.runtime.window_rows import rows_of
@@ -130,10 +132,13 @@ class Windows:
         return plan.window_words(log.next, log.firsts) if log.next is not None else None
 
     def first_needed(self, view: ContinuousView, plan: ViewPlan, program: Program) -> int:
-        """The first basic window of a state that a window to come has."""
+        """The first basic window of a state that a window to come has, or that leaves with it."""
         log = self.log_of(view)
         slots = {feed.slots for feed in program.feeds.values()}
-        firsts = [w.slots_of(log.next)[0] for w in plan.windows if w.slots in slots and log.next is not None]
+        if log.next is None:
+            return EVER
+        number = log.next - 1 if program.name in log.totals else log.next
+        firsts = [w.slots_of(number)[0] for w in plan.windows if w.slots in slots]
         return min(firsts, default=EVER)
 
     def collapsed(self, view: ContinuousView, plan: ViewPlan) -> tuple[int, int | None] | None:
@@ -333,27 +338,27 @@ class Windows:
 
     # --- computing -------------------------------------------------------------------------------
 
-    def foresee(self, readers: Sequence[PipelineReader], batch: Batch) -> list[Foreseen]:
+    def foresee(self, readers: Sequence[PipelineReader], batch: Batch) -> list[Foresight]:
         """The windows that a batch completes, to be computed in the job that absorbs it."""
-        found = []
+        found: list[Foresight] = []
         for view in self._all():
             own = [reader for reader in readers if view.id in reader.state.views]
             if own and view.id not in self._failed:
                 # Nothing depends on it but speed: the view may just be dropped, say.
                 with suppress(Exception):
-                    found.append(self._foreseen_of(view, own, batch))
-        return [foreseen for foreseen in found if foreseen is not None]
+                    found += self._foreseen_of(view, own, batch)
+        return found
 
-    def _foreseen_of(self, view: ContinuousView, due: Sequence[PipelineReader], batch: Batch) -> Foreseen | None:
+    def _foreseen_of(self, view: ContinuousView, due: Sequence[PipelineReader], batch: Batch) -> Sequence[Foresight]:
         plan, log, readers = self._views.plan(view), self.log_of(view), self._views.readers_of(view.id)
         ahead = {reader.id: position for reader in due if (position := position_after(reader, batch)) is not None}
         if len(ahead) < len(due) or log.next is None or any(other.feed.slots is None for _, other in readers):
-            return None
+            return ()
         if not can_be_foreseen(view, plan, due, batch):
-            return None
+            return ()
         numbers = self._due(view, plan, log, None, ahead).numbers
         if not numbers or len(numbers) > AT_ONCE:
-            return None
+            return ()
         picture = Moment(self._store.catalog.state, {})
         return foresee(
             self._job(view, plan, log, picture, DEFAULTS, _spans(plan, log, numbers)), due, batch, self._foreknown
@@ -485,8 +490,9 @@ class Windows:
     ) -> Sequence[Span]:
         """The windows that are left when those are handed out whose results are known."""
         known = self._foreknown.take(view.id, spans)
+        totals = self._foreknown.take_totals(view.id, known[-1].number if known else None)
         if known:
-            self._record(view, log, known, {})
+            self._record(view, log, known, {}, totals)
             self._watch(view, plan)
             self.spent.setdefault(view.id, Spent()).foreseen += len(known)
             self._job(view, plan, log, picture, DEFAULTS, ()).sum_up(stop)
@@ -518,7 +524,7 @@ class Windows:
     ) -> None:
         computed = self._job(view, plan, log, picture, settings, spans).run(stop)
         self.spent.setdefault(view.id, Spent()).add(len(spans), computed.seconds)
-        self._record(view, log, computed.results, computed.pairs)
+        self._record(view, log, computed.results, computed.pairs, computed.totals)
         self._watch(view, plan)
         for file in computed.gone:
             file.doom()
@@ -549,12 +555,18 @@ class Windows:
         self._store.streams.chunks = found
 
     def _record(
-        self, view: ContinuousView, log: WindowLog, results: Sequence[WindowResult], pairs: Mapping[str, Pairs]
+        self,
+        view: ContinuousView,
+        log: WindowLog,
+        results: Sequence[WindowResult],
+        pairs: Mapping[str, Pairs],
+        totals: Mapping[str, Total],
     ) -> None:
         placed = self._placed(view, results)
         has_readers = placed[-1].place is not None
         with self._lock:
-            after = log.with_results(placed, pairs)
+            old = [total.file for total in log.totals.values() if total.file is not None]
+            after = log.with_results(placed, pairs, totals)
             gone = after.trim(view) if not has_readers else []
             self._store.catalog.keep(_name(view.id), after.written())
             log.become(after)
@@ -564,7 +576,7 @@ class Windows:
             with self._lock:
                 gone = log.trim(view)
                 self._store.catalog.keep(_name(view.id), log.written())
-        for file in gone:
+        for file in (*gone, *old):
             file.doom()
         with self.news:
             self.news.notify_all()

@@ -112,6 +112,12 @@ def _results_lines(session: Session, view: ContinuousView) -> Iterator[str]:
             f"Results: {log.handed_out:,} windows so far, the last {kept:,} are kept; the newest, window "
             f"{newest.number}, has {newest.rows:,} rows"
         )
+    if log.totals:
+        groups = sum(total.file.rows for total in log.totals.values() if total.file is not None)
+        yield (
+            f"What the {groups:,} groups of the last window come to is kept: the next adds the newest basic window and "
+            "takes the oldest away"
+        )
     search = windows.chunking.get(view.id)
     if search is not None:
         tried = ", ".join(f"{chunks}: {seconds * 1000:,.0f} ms" for chunks, seconds in search.history) or "nothing yet"

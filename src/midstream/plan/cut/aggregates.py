@@ -33,6 +33,8 @@ class StateColumn:
     type: Type
     first: Node = field(compare=False)
     merge: Merge = field(compare=False)
+    adds: bool = False
+    """Whether partials are exact sums: what one has added can be taken away again."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,16 @@ def _column(first: Node, signature: str) -> StateColumn:
     """A column that merges by an aggregate of itself."""
     kind = type_of(first)
     name = "p_" + digest(f"{text_of(first)} {kind}")
-    return StateColumn(name, kind, first, lambda alias: aggregate(signature, [stored_column(alias, name, kind)], kind))
+    return StateColumn(
+        name,
+        kind,
+        first,
+        lambda alias: aggregate(signature, [stored_column(alias, name, kind)], kind),
+        signature in _EXACT_SUMS,
+    )
+
+
+_EXACT_SUMS = frozenset(["sum(bigint)", "wide sum(numeric)"])
 
 
 def presence(where: Node | None) -> StateColumn:

@@ -61,6 +61,8 @@ class Program:
     """The key that is the number of a basic window."""
     keeps_rows: bool = False
     """Whether every row is a group for itself."""
+    adds: bool = False
+    """Whether all partials are exact sums."""
 
     def written(self) -> dict[str, object]:
         columns = [[name, str(type_)] for name, type_ in self.columns]
@@ -91,6 +93,7 @@ class Program:
             loaded["merge_scan"],
             loaded["slot_key"],
             loaded["keeps_rows"],
+            loaded.get("adds", False),
         )
 
 
@@ -133,6 +136,7 @@ def fold(pipelines: Sequence[Pipeline], kernel: Kernel | None = None) -> Folded:
         merge.scans[0].name,
         slot_key(first),
         any(isinstance(key.node, exp.Column) and key.node.name == PLACE for key in first.keys),
+        all(column.adds for column in columns),
     )
     return Folded(program, tuple(rows.statics))
 
