@@ -11,7 +11,6 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
@@ -26,7 +25,7 @@ from midstream.relations.window import EVER, Window
 from midstream.runtime.chunking import Chunking
 from midstream.runtime.clocks import lateness_of
 from midstream.runtime.foreseeing import Foreknowledge, Foreseen, can_be_foreseen, foresee, position_after
-from midstream.runtime.lateness import LATE, LateReader
+from midstream.runtime.idling import Idling
 from midstream.runtime.pairs import Pairs
 from midstream.runtime.pipelines import PipelineReader
 from midstream.runtime.refreshing import sources_for
@@ -91,6 +90,7 @@ class Windows:
         self.chunking: dict[int, Chunking] = {}
         """In how many chunks the newest basic window of a view by rows is absorbed."""
         self._foreknown = Foreknowledge(store)
+        self._idling = Idling(store, views, self)
 
     # --- life ------------------------------------------------------------------------------------
 
@@ -161,7 +161,7 @@ class Windows:
         found = self._failed.get(view_id)
         return found[1] if found is not None else None
 
-    def _all(self) -> list[ContinuousView]:
+    def all(self) -> list[ContinuousView]:
         relations = self._store.catalog.state.relations.values()
         return [view for view in relations if isinstance(view, ContinuousView) and view.is_windowed]
 
@@ -173,9 +173,9 @@ class Windows:
             self._wake.clear()
             with suppress(Error):
                 # A view may be dropped meanwhile: the next look is soon.
-                self._move_idle_streams()
+                self._idling.move()
             self._set_chunks()
-            for view in self._all():
+            for view in self.all():
                 if self._stop.is_set():
                     return
                 self._attend(view)
@@ -200,60 +200,16 @@ class Windows:
 
     def _patience(self) -> float | None:
         """Until when nothing can be due by the clock."""
-        windows = [w for view in self._all() for w in self._plan(view) if w.slots.by == "arrival"]
+        windows = [w for view in self.all() for w in self._plan(view) if w.slots.by == "arrival"]
         if any(window.gap is not None for window in windows):
             return min([_RETRY, *(window.gap / 2e6 for window in windows if window.gap is not None)])
         slides = [window.slide for window in windows]
-        if self._failed or self._idle():
+        if self._failed or self._idling.seconds:
             return _RETRY / 2
         if not slides:
             return None
         now = int(time.time() * 1e6)
         return max(min(slide - now % slide for slide in slides) / 1e6, 0.001)
-
-    def _idle(self) -> float:
-        """After so many seconds without rows, a stream's own time goes on by itself; 0: never."""
-        return float(self._store.catalog.setting("idle") or 0.0)
-
-    def _move_idle_streams(self) -> None:
-        idle = self._idle()
-        for entry, late in self._store.streams.readers_of(LATE) if idle else ():
-            if isinstance(late, LateReader) and time.time() - self._last_arrival(entry.stream_id) > idle:
-                self._close_all(entry, late)
-
-    def _last_arrival(self, stream_id: int) -> float:
-        """When the newest row came that windows have seen; now, if one is on its way."""
-        streams = self._store.streams
-        clocks = []
-        for entry, reader in self._views.readers():
-            if entry.stream_id == stream_id and reader.state.clock is not None:
-                clocks.append(reader.state.clock)
-                if streams.has_news(stream_id, entry.absorbed, _LAST_SCN):
-                    return time.time()
-        return max((clock.arrived / 1e6 for clock in clocks if clock.arrived is not None), default=time.time())
-
-    def _close_all(self, entry: ReaderEntry, late: LateReader) -> None:
-        """Moves a stream's watermark behind all windows that have rows: what comes for these later is late."""
-        high = late.time.high
-        if high is None:
-            return
-        ends = [high]
-        for view in self._all():
-            plan = self._views.plan(view)
-            for window, ids in zip(plan.windows, plan.window_streams, strict=True):
-                if entry.stream_id in ids and window.slots.by == "column":
-                    ends.append(window.last_end_with(high))
-        watermark = max(ends)
-        if (late.time.floor or -(2**62)) >= watermark:
-            return
-        streams = self._store.streams
-        with streams.journal.alone():
-            own = [(e, r) for e, r in self._views.readers() if e.stream_id == entry.stream_id and r.clock is not None]
-            if any(streams.has_news(e.stream_id, e.absorbed, _LAST_SCN) for e in (entry, *(e for e, _ in own))):
-                return
-            streams.rewrite(entry.id, lambda: late.move(watermark))
-            for reader_entry, reader in own:
-                streams.rewrite(reader_entry.id, partial(reader.move, watermark))
 
     def _plan(self, view: ContinuousView) -> tuple[Window, ...]:
         try:
@@ -280,7 +236,7 @@ class Windows:
 
     def _progress(self, view: ContinuousView, plan: ViewPlan, now: int | None) -> int | None:
         """How far the stream of a session view has come."""
-        found = [self._position(entry, reader, now) for entry, reader in self._views.readers_of(view.id)]
+        found = [self.position(entry, reader, now) for entry, reader in self._views.readers_of(view.id)]
         known = [position for position in found if position is not None]
         return min(known) if known and len(known) == len(found) else None
 
@@ -299,7 +255,7 @@ class Windows:
         firsts = dict(log.firsts)
         for index, (window, streams) in enumerate(zip(plan.windows, plan.window_streams, strict=True)):
             own = [r for r in readers if r[1].feed.slots == window.slots and r[0].stream_id in streams]
-            positions = [(ahead or {}).get(entry.id, self._position(entry, reader, now)) for entry, reader in own]
+            positions = [(ahead or {}).get(entry.id, self.position(entry, reader, now)) for entry, reader in own]
             known = [position for position in positions if position is not None]
             if not own:
                 # Nobody reads it: a WITH query that is not used, say.
@@ -318,7 +274,7 @@ class Windows:
             return _Due((), firsts)
         return _Due(range(first, min(lasts) + 1), firsts)
 
-    def _position(self, entry: ReaderEntry, reader: PipelineReader, now: int | None) -> int | None:
+    def position(self, entry: ReaderEntry, reader: PipelineReader, now: int | None) -> int | None:
         """How far a pipeline has come in its stream: what comes later is behind that."""
         clock, slots = reader.state.clock, reader.feed.slots
         if clock is None or slots is None:
@@ -336,7 +292,7 @@ class Windows:
     def foresee(self, readers: Sequence[PipelineReader], batch: Batch) -> list[Foreseen]:
         """The windows that a batch completes, to be computed in the job that absorbs it."""
         found = []
-        for view in self._all():
+        for view in self.all():
             own = [reader for reader in readers if view.id in reader.state.views]
             if own and view.id not in self._failed:
                 # Nothing depends on it but speed: the view may just be dropped, say.
@@ -502,7 +458,7 @@ class Windows:
         spans: Sequence[Span],
     ) -> WindowJob:
         readers = self._views.readers_of(view.id)
-        positions = {entry.id: self._position(entry, reader, None) for entry, reader in readers}
+        positions = {entry.id: self.position(entry, reader, None) for entry, reader in readers}
         folder = self.folder(view.id)
         return WindowJob(self._store, view, plan, log, readers, spans, picture, settings, folder, positions)
 
@@ -537,7 +493,7 @@ class Windows:
     def _set_chunks(self) -> None:
         """The rows of a stream that are absorbed at once: the fewest that a view over it asks for."""
         found: dict[int, int] = {}
-        for view in self._all():
+        for view in self.all():
             try:
                 plan = self._views.plan(view)
             except Error:
