@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from asking import rows
-from windowing import feed
+from windowing import feed, feed_at, plan_of, wait_for
 
 W = "[WINDOW 4 ROWS SLIDE 2 ROWS]"
 
@@ -45,3 +45,29 @@ def test_streams_are_put_together_below_a_grouping(counted: Any) -> None:
         assert rows(counted, f"SELECT * FROM {name} ALL WINDOWS") == rows(
             counted, f"SELECT * FROM {name}_anew ALL WINDOWS"
         )
+
+
+def test_sums_of_many_basic_windows_are_in_no_other_window_of_the_same_state(db: Any) -> None:
+    """A window of 64 basic windows takes sums of sixteen of them; a landmark over the same basic windows does not."""
+    db.sql("CREATE STREAM e (at timestamp, n int) WITH (timestamp = 'at')")
+    sliding = "SELECT window_end, sum(n) AS n, max(n) AS most FROM e [WINDOW 64 MINUTES SLIDE 1 MINUTE]"
+    growing = "SELECT window_end, sum(n) AS n, max(n) AS most FROM e [LANDMARK SLIDE 1 MINUTE]"
+    db.sql(f"CREATE VIEW sliding WITH (retain = 1000) AS {sliding}")
+    db.sql(f"CREATE VIEW growing WITH (retain = 1000) AS {growing}")
+    db.sql(f"CREATE VIEW together WITH (retain = 1000) AS SELECT a.n, b.n AS more FROM ({sliding}) a, ({growing}) b")
+    for last in range(13, 126, 14):
+        feed_at(db, *range(last - 13, last + 1))
+        assert rows(db, "SELECT n FROM growing") == [(sum(range(last)),)]
+    ours = sum(range(last - 64, last))
+    assert rows(db, "SELECT n, most FROM sliding") == [(ours, last - 1)]
+    assert rows(db, "SELECT * FROM together") == [(ours, sum(range(last)))]
+    wait_for(lambda: state_rows(db, "growing") < 64, 10)
+    assert rows(db, "SELECT n FROM growing ALL WINDOWS") == sorted(
+        ((sum(range(n + 1)),) for n in range(last)), key=repr
+    )
+
+
+def state_rows(db: Any, view: str) -> int:
+    """How many rows of partials are kept for a view."""
+    found = [line for line in plan_of(db, view).splitlines() if "rows of partials" in line]
+    return sum(int(line.split(" rows of partials")[0].rsplit(" ", 1)[1].replace(",", "")) for line in found)

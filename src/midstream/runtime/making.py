@@ -176,7 +176,7 @@ class Maker:
             there = reader.feed.slots
             for window, streams in zip(plan.windows, plan.window_streams, strict=True):
                 own = window.slots
-                if there is None or entry.stream_id not in streams or (there.by, there.column) != (own.by, own.column):
+                if there is None or entry.stream_id not in streams or replace(there, unit=own.unit) != own:
                     continue
                 parts, rest = divmod(own.unit, there.unit)
                 if not rest and 1 < parts <= MOST_PARTS and self._is_untouched(entry, reader, now):

@@ -136,15 +136,16 @@ class Windows:
         firsts = [w.slots_of(log.next)[0] for w in plan.windows if w.slots in slots and log.next is not None]
         return min(firsts, default=EVER)
 
-    def collapsed(self, view: ContinuousView, plan: ViewPlan) -> tuple[int, int | None] | None:
-        """For a landmark: basic windows before this one are one for all windows to come, and after how many basic
-        windows it begins anew. None: they must be told apart."""
+    def collapsed(self, view: ContinuousView, plan: ViewPlan, program: Program) -> tuple[int, int | None] | None:
+        """For landmarks: basic windows before this one are one for all windows to come, and after how many basic
+        windows they begin anew. None: they must be told apart."""
         log = self.log_of(view)
-        [window, *others] = plan.windows
-        if others or window.size is not None or window.gap is not None or log.next is None:
+        slots = {feed.slots for feed in program.feeds.values()}
+        own = [window for window in plan.windows if window.slots in slots and window.slots.landmark is not None]
+        if not own or plan.pairs or log.next is None:
             return None
-        reset = window.reset // window.slots.unit if window.reset is not None else None
-        return window.slots_of(log.next - 1)[1], reset
+        reset = own[0].reset // own[0].slots.unit if own[0].reset is not None else None
+        return min(window.slots_of(log.next - 1)[1] for window in own), reset
 
     def drop(self, view_id: int) -> None:
         with self._lock:
