@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from midstream.runtime.views import Views
 
 MANY = 1000
-"""Of more windows by time that are due at once, only the last empty ones have a result."""
+"""Of more windows by time that are due at once, those that bring nothing new have no result but for the last."""
 _RETRY = 1.0
 
 
@@ -325,7 +325,7 @@ class Windows:
         return self._result(view, self.advance(view, state, settings, stop), state)
 
     def _result(self, view: ContinuousView, log: WindowLog, state: CatalogState) -> Result:
-        every = list(log.results)
+        every = log.kept(view)
         newest = list({result.key: result for result in every}.values())
         return Result(
             state,
@@ -546,7 +546,8 @@ class Windows:
             streams.hand_on(view.basket, rows)
 
     def _occupied(self, view: ContinuousView, plan: ViewPlan, due: _Due) -> list[int]:
-        """Of very many windows by time, those that a row is in, and the last: the time of a stream may jump."""
+        """Of very many windows by time, those that a row is in, or comes to if they only grow, and the last ones: the
+        time of a stream may jump."""
         kept = inputs_of(self._views.readers_of(view.id), _LAST_SCN)
         slots: set[int] = set()
         for name, program in kept.programs.items():
@@ -594,8 +595,7 @@ def sessions_query(times: str, window: Window, looked: int | None, progress: int
 
 
 def _may_skip(plan: ViewPlan, due: _Due) -> bool:
-    by_time = all(window.slots.is_time and window.size is not None for window in plan.windows)
-    return by_time and len(due.numbers) > MANY
+    return all(window.slots.is_time for window in plan.windows) and len(due.numbers) > MANY
 
 
 def _name(view_id: int) -> str:
