@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 from killing import Ledger, at_a_call, by_our_hand, kill_rounds
 from window_child import FEEDS, LATENESS, ROWS, WINDOWS, named, time_of
-from window_model import EPOCH, Read, Rows, Span, complete, moment
+from window_model import EPOCH, Read, Rows, Span, complete, moment, sessions
 
 import midstream
 
@@ -37,6 +37,8 @@ SPANS = {
     "tumbling": {"fed": Span("rows", 30, 30)},
     "sliding": {"fed": Span("rows", 20, 90)},
     "growing": {"fed": Span("rows", 40)},
+    "resetting": {"fed": Span("rows", 20, reset=80)},
+    "over": {"fed": Span("rows", 60, 60)},
     "plain": {"fed": Span("rows", 60, 50)},
     "ticking": {"clocked": Span("time", 30 * SECOND, 90 * SECOND)},
     "joined": {"fed": Span("rows", 15, 15), "clocked": Span("rows", 4, 8)},
@@ -59,6 +61,15 @@ def sums(part: Part) -> list[tuple[Any, ...]]:
     return [(part.start, part.end, len(steps), sum(numbers), max(steps))]
 
 
+def sums_of_results(part: Part) -> list[tuple[Any, ...]]:
+    """Two windows of thirty rows are two rows of the view above."""
+    return [(part.start // 30, part.end // 30, len(part.rows), sum(n for _, n in part.rows))]
+
+
+def steps(part: Part) -> list[tuple[Any, ...]]:
+    return [(part.start, part.end, len(part.rows), sum(step for step, _ in part.rows))]
+
+
 def fifths(part: Part) -> list[tuple[Any, ...]]:
     return [(part.start, part.end, *row) for row in part.rows if row[1] % 5 == 0]
 
@@ -77,6 +88,9 @@ JUDGES: dict[str, Callable[..., list[tuple[Any, ...]]]] = {
     "tumbling": sums,
     "sliding": sums,
     "growing": sums,
+    "resetting": sums,
+    "over": sums_of_results,
+    "visits": steps,
     "plain": fifths,
     "ticking": by_parity,
     "joined": pairs,
@@ -124,6 +138,11 @@ class Come:
         come = {"fed": Rows(0, times=[None] * len(self.rows["fed"])), "clocked": self.clock}
         for number in complete([Read(stream, span, since) for stream, span in spans.items()], come):
             yield [self._part(stream, span, number, since) for stream, span in spans.items()]
+
+    def sessions(self, gap: int) -> Iterator[list[Part]]:
+        """Those of the stream with a clock that are over."""
+        for run in sessions(gap, self.clock, 0, [""] * len(self.clock.times)):
+            yield [Part(moment(run.start), moment(run.end), [self.rows["clocked"][place] for place in run.places])]
 
     def _part(self, stream: str, span: Span, number: int, since: int) -> Part:
         start, end = span.bounds(number)
@@ -189,7 +208,7 @@ def check(db: Any, told: Told) -> None:
     come = Come.of(kinds, there)
     for name in WINDOWS:
         found = Counter(db.sql(f"SELECT * FROM {named(name)} ALL WINDOWS").fetchall())
-        _compare(name, found, come.windows(SPANS[name]))
+        _compare(name, found, come.windows(SPANS[name]) if name in SPANS else come.sessions(6 * SECOND))
         assert found.total() >= told.read.get(name, 0), f"windows of {name} that were read are gone"
     late = Counter(db.sql("SELECT step, n FROM late_clocked").fetchall())
     came = zip(come.rows["clocked"], come.clock.in_time, strict=True)

@@ -3,7 +3,8 @@
 A world has random streams, tables and window views. Rows come in random pieces, in order and out of order, in time and
 late; views are made while rows come; the database is closed and opened; views are read in between, and all of them at
 the end. Which windows are complete, and which rows each has, is computed from all rows (window_model.py), and
-PostgreSQL runs the query over them, window by window. A twin of each view is kept by re-evaluation.
+PostgreSQL runs the query over them, window by window. A twin of each view is kept by re-evaluation. Tables change, too:
+from then on the twins are compared with each other.
 
     pytest tests/laws/test_windows.py -k world_3        runs one world again
 """
@@ -100,13 +101,15 @@ def act_once(world: WindowWorld, tally: Tally) -> None:
     counts = [1, 2, 7, 20, 40] if world.scale == 1 else [1, 300, 21_000]
     for _ in range(world.choices.pick([1, 1, 3])):
         world.act(world.random_insert(world.choices.pick(counts)))
-    match world.choices.draw(6):
+    match world.choices.draw(7):
         case 0 | 1 if world.views:
             check(world, world.choices.pick(list(world.views)), tally)
         case 2:
             world.act(Look())
         case 3:
             world.act(Restart())
+        case 4:
+            world.act(world.random_change())
         case _:
             pass
 

@@ -229,7 +229,9 @@ def window_words(windows: Sequence[Window], number: int, first_slots: Mapping[in
         start, end = window.span(number)
         first, last = window.slots_of(number)
         if start == EVER and index in first_slots:
-            start = first_slots[index] * window.slots.unit
+            # What is before is no basic window: sums of them have such numbers.
+            first = first_slots[index]
+            start = first * window.slots.unit
         words[_kind(index, "first")], words[_kind(index, "last")] = str(first), str(last)
         words[_kind(index, "start")] = _shown(start, window.slots)
         words[_kind(index, "end")] = _shown(end, window.slots)

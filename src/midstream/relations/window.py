@@ -27,6 +27,9 @@ class Slots:
     by: Literal["rows", "column", "arrival"]
     unit: int
     column: str | None = None
+    landmark: int | None = None
+    """Basic windows of a landmark become one, so no other kind of window can share them: after how long the landmark
+    is set anew, 0 for never; None: it is another kind."""
 
     @property
     def is_time(self) -> bool:
@@ -53,7 +56,7 @@ class Window:
 
     @classmethod
     def landmark(cls, slots: Slots, slide: int, reset: int | None = None) -> Window:
-        return cls(replace(slots, unit=gcd(slide, reset or slide)), None, slide, reset)
+        return cls(replace(slots, unit=gcd(slide, reset or slide), landmark=reset or 0), None, slide, reset)
 
     @classmethod
     def session(cls, slots: Slots, gap: int, by: tuple[str, ...] = ()) -> Window:

@@ -19,6 +19,8 @@ from statistics import median
 STEPS = 5
 """So many slides are watched before something is decided."""
 MOST = 64
+REMEMBERED = 32
+"""So many of the last tries are told."""
 _OTHER = 2.0
 
 
@@ -26,9 +28,11 @@ _OTHER = 2.0
 class Chunking:
     chunks: int = 1
     history: list[tuple[int, float]] = field(default_factory=list)
-    """What was tried in the last search, and how many seconds an answer took."""
+    """What was tried, in all searches, and how many seconds an answer took."""
     settled: float | None = None
     """How long answers took with the best; None: the search goes on."""
+    _tried: list[tuple[int, float]] = field(default_factory=list)
+    """In this search."""
     _seen: list[float] = field(default_factory=list)
 
     def saw(self, seconds: float) -> None:
@@ -39,11 +43,12 @@ class Chunking:
         now, self._seen = round(median(self._seen), 4), []
         if self.settled is not None:
             if not self.settled / _OTHER <= now <= self.settled * _OTHER:
-                self.chunks, self.history, self.settled = 1, [], None
+                self.chunks, self._tried, self.settled = 1, [], None
             return
-        before = self.history[-1][1] if self.history else None
-        self.history.append((self.chunks, now))
+        before = self._tried[-1][1] if self._tried else None
+        self._tried.append((self.chunks, now))
+        self.history = [*self.history, (self.chunks, now)][-REMEMBERED:]
         if (before is None or now < before) and self.chunks < MOST:
             self.chunks *= 2
             return
-        self.chunks, self.settled = min(self.history, key=lambda tried: tried[1])
+        self.chunks, self.settled = min(self._tried, key=lambda tried: tried[1])

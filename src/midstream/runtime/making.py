@@ -178,7 +178,7 @@ class Maker:
             there = reader.feed.slots
             for window, streams in zip(plan.windows, plan.window_streams, strict=True):
                 own = window.slots
-                if there is None or entry.stream_id not in streams or (there.by, there.column) != (own.by, own.column):
+                if there is None or entry.stream_id not in streams or replace(there, unit=own.unit) != own:
                     continue
                 parts, rest = divmod(own.unit, there.unit)
                 if not rest and 1 < parts <= MOST_PARTS and self._is_untouched(entry, reader, now):
@@ -207,7 +207,7 @@ class Maker:
                 )
             folder: Path = self._store.path / "views" / uuid4().hex
             folder.mkdir(parents=True)
-            state = State(program, (view.id,), 0, str(folder), scn=making.picture.state.scn)
+            state = State(program, (view.id,), 0, str(folder))
             state.statics = self._statics(making, folded, state.folder)
             if not found and 0 in program.feeds:
                 state.files = self._initial(making, state)
@@ -229,6 +229,7 @@ class Maker:
                 static.relation.columns,
                 tuple(kept_files(self._store, [answer], 0)),
                 tuple((table.id, making.picture.state.versions[table.id]) for table in tables),
+                making.picture.state.scn,
             )
         return found
 

@@ -140,10 +140,11 @@ class Merger:
         if key is None or len(members) < len(state.views):
             return None
         plans = [(view, self._plan(view)) for view in members]
-        found = {self._windows.collapsed(view, plan) if plan.windows else None for view, plan in plans}
-        if len(found) != 1 or (only := found.pop()) is None:
+        found = [self._windows.collapsed(view, plan, state.program) if plan.windows else None for view, plan in plans]
+        known = [one for one in found if one is not None]
+        if not known or len(known) < len(found):
             return None
-        before, reset = only
+        before, reset = min(before for before, _ in known), known[0][1]
         slot = f"{quote}{key}{quote}"
         first = (
             f"CAST({before - 1} AS BIGINT)" if reset is None else f"({slot} - (({slot} % {reset}) + {reset}) % {reset})"

@@ -12,7 +12,7 @@ from midstream.maintenance.engine import Answer, Piece, WriteParquet
 from midstream.plan import BoundQuery, Scan
 from midstream.plan.cut import Program, ViewPlan
 from midstream.relations.table import Table
-from midstream.relations.view import ContinuousView
+from midstream.relations.view import ContinuousView, Derived
 from midstream.runtime.query import choose_kernel
 from midstream.runtime.reading import Sources, add_scan
 from midstream.runtime.results import Moment, Result
@@ -24,7 +24,7 @@ Parts = tuple[list[KeptFile], list[KeptFile]]
 
 @dataclass(frozen=True)
 class Inputs:
-    """What a view has kept up to an SCN: its programs, and the files of each."""
+    """What a view has kept up to an SCN: its programs, the files of each, and those of its static inputs."""
 
     programs: Mapping[str, Program]
     files: Mapping[str, Sequence[KeptFile]]
@@ -104,6 +104,9 @@ def sources_for(
         elif scan.source == "state":
             kinds = [(column, columns[name][column]) for column in scan.columns]
             sources.inputs[scan.name] = as_input(kept.files.get(name, ()), kinds)
+        elif scan.source == "static" and isinstance(scan.relation, Derived):
+            frozen = [(column, kind) for column, kind in scan.relation.columns if column in scan.columns]
+            sources.inputs[scan.name] = as_input(kept.files[name], frozen)
         else:
             add_scan(store, picture, scan, sources)
     return sources

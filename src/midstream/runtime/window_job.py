@@ -84,6 +84,7 @@ def inputs_of(readers: Readers, scn: int) -> Inputs:
         state = reader.state
         own = state.upto(scn) if reader.feed.slots is None else list(state.files)
         files.setdefault(state.program.name, []).extend(own)
+        files |= {name: list(static.files) for name, static in state.statics.items()}
     return Inputs({reader.state.program.name: reader.state.program for _, reader in readers}, files)
 
 

@@ -79,17 +79,18 @@ class WindowLog:
         """Takes over what has been written down."""
         self.__dict__.update(other.__dict__)
 
+    def kept(self, view: ContinuousView) -> list[WindowResult]:
+        """The results that are to be had now: the last ones, or those of the last while and the newest."""
+        if view.retain_seconds is None:
+            return self.results[-(view.retain_windows or KEPT_WINDOWS) :]
+        oldest = time.time() - view.retain_seconds
+        return [result for result in self.results[:-1] if result.at >= oldest] + self.results[-1:]
+
     def trim(self, view: ContinuousView) -> list[KeptFile]:
         """Forgets results that are not to be kept; the files that nobody needs then."""
         before = {id(result.file): result.file for result in self.results if result.file is not None}
-        kept = self.results
-        if view.retain_seconds is not None:
-            oldest = time.time() - view.retain_seconds
-            kept = [result for result in kept[:-1] if result.at >= oldest] + kept[-1:]
-        else:
-            kept = kept[-(view.retain_windows or KEPT_WINDOWS) :]
-        self.results = kept
-        left = {id(result.file) for result in kept}
+        self.results = self.kept(view)
+        left = {id(result.file) for result in self.results}
         return [file for place, file in before.items() if place not in left]
 
     def written(self) -> str:

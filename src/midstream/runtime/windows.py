@@ -11,7 +11,6 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
@@ -26,7 +25,7 @@ from midstream.relations.window import EVER, Window
 from midstream.runtime.chunking import Chunking
 from midstream.runtime.clocks import lateness_of
 from midstream.runtime.foreseeing import Foreknowledge, can_be_foreseen, foresee, position_after
-from midstream.runtime.lateness import LATE, LateReader
+from midstream.runtime.idling import Idling
 from midstream.runtime.pairs import Pairs
 from midstream.runtime.pipelines import PipelineReader
 from midstream.runtime.readers import Foresight
@@ -44,7 +43,7 @@ if TYPE_CHECKING:
     from midstream.runtime.views import Views
 
 MANY = 1000
-"""Of more windows by time that are due at once, only the last empty ones have a result."""
+"""Of more windows by time that are due at once, those that bring nothing new have no result but for the last."""
 _RETRY = 1.0
 
 
@@ -93,6 +92,7 @@ class Windows:
         self.chunking: dict[int, Chunking] = {}
         """In how many chunks the newest basic window of a view by rows is absorbed."""
         self._foreknown = Foreknowledge(store)
+        self._idling = Idling(store, views, self)
 
     # --- life ------------------------------------------------------------------------------------
 
@@ -141,15 +141,16 @@ class Windows:
         firsts = [w.slots_of(number)[0] for w in plan.windows if w.slots in slots]
         return min(firsts, default=EVER)
 
-    def collapsed(self, view: ContinuousView, plan: ViewPlan) -> tuple[int, int | None] | None:
-        """For a landmark: basic windows before this one are one for all windows to come, and after how many basic
-        windows it begins anew. None: they must be told apart."""
+    def collapsed(self, view: ContinuousView, plan: ViewPlan, program: Program) -> tuple[int, int | None] | None:
+        """For landmarks: basic windows before this one are one for all windows to come, and after how many basic
+        windows they begin anew. None: they must be told apart."""
         log = self.log_of(view)
-        [window, *others] = plan.windows
-        if others or window.size is not None or window.gap is not None or log.next is None:
+        slots = {feed.slots for feed in program.feeds.values()}
+        own = [window for window in plan.windows if window.slots in slots and window.slots.landmark is not None]
+        if not own or plan.pairs or log.next is None:
             return None
-        reset = window.reset // window.slots.unit if window.reset is not None else None
-        return window.slots_of(log.next - 1)[1], reset
+        reset = own[0].reset // own[0].slots.unit if own[0].reset is not None else None
+        return min(window.slots_of(log.next - 1)[1] for window in own), reset
 
     def drop(self, view_id: int) -> None:
         with self._lock:
@@ -166,7 +167,7 @@ class Windows:
         found = self._failed.get(view_id)
         return found[1] if found is not None else None
 
-    def _all(self) -> list[ContinuousView]:
+    def all(self) -> list[ContinuousView]:
         relations = self._store.catalog.state.relations.values()
         return [view for view in relations if isinstance(view, ContinuousView) and view.is_windowed]
 
@@ -178,9 +179,9 @@ class Windows:
             self._wake.clear()
             with suppress(Error):
                 # A view may be dropped meanwhile: the next look is soon.
-                self._move_idle_streams()
+                self._idling.move()
             self._set_chunks()
-            for view in self._all():
+            for view in self.all():
                 if self._stop.is_set():
                     return
                 self._attend(view)
@@ -205,60 +206,16 @@ class Windows:
 
     def _patience(self) -> float | None:
         """Until when nothing can be due by the clock."""
-        windows = [w for view in self._all() for w in self._plan(view) if w.slots.by == "arrival"]
+        windows = [w for view in self.all() for w in self._plan(view) if w.slots.by == "arrival"]
         if any(window.gap is not None for window in windows):
             return min([_RETRY, *(window.gap / 2e6 for window in windows if window.gap is not None)])
         slides = [window.slide for window in windows]
-        if self._failed or self._idle():
+        if self._failed or self._idling.seconds:
             return _RETRY / 2
         if not slides:
             return None
         now = int(time.time() * 1e6)
         return max(min(slide - now % slide for slide in slides) / 1e6, 0.001)
-
-    def _idle(self) -> float:
-        """After so many seconds without rows, a stream's own time goes on by itself; 0: never."""
-        return float(self._store.catalog.setting("idle") or 0.0)
-
-    def _move_idle_streams(self) -> None:
-        idle = self._idle()
-        for entry, late in self._store.streams.readers_of(LATE) if idle else ():
-            if isinstance(late, LateReader) and time.time() - self._last_arrival(entry.stream_id) > idle:
-                self._close_all(entry, late)
-
-    def _last_arrival(self, stream_id: int) -> float:
-        """When the newest row came that windows have seen; now, if one is on its way."""
-        streams = self._store.streams
-        clocks = []
-        for entry, reader in self._views.readers():
-            if entry.stream_id == stream_id and reader.state.clock is not None:
-                clocks.append(reader.state.clock)
-                if streams.has_news(stream_id, entry.absorbed, _LAST_SCN):
-                    return time.time()
-        return max((clock.arrived / 1e6 for clock in clocks if clock.arrived is not None), default=time.time())
-
-    def _close_all(self, entry: ReaderEntry, late: LateReader) -> None:
-        """Moves a stream's watermark behind all windows that have rows: what comes for these later is late."""
-        high = late.time.high
-        if high is None:
-            return
-        ends = [high]
-        for view in self._all():
-            plan = self._views.plan(view)
-            for window, ids in zip(plan.windows, plan.window_streams, strict=True):
-                if entry.stream_id in ids and window.slots.by == "column":
-                    ends.append(window.last_end_with(high))
-        watermark = max(ends)
-        if (late.time.floor or -(2**62)) >= watermark:
-            return
-        streams = self._store.streams
-        with streams.journal.alone():
-            own = [(e, r) for e, r in self._views.readers() if e.stream_id == entry.stream_id and r.clock is not None]
-            if any(streams.has_news(e.stream_id, e.absorbed, _LAST_SCN) for e in (entry, *(e for e, _ in own))):
-                return
-            streams.rewrite(entry.id, lambda: late.move(watermark))
-            for reader_entry, reader in own:
-                streams.rewrite(reader_entry.id, partial(reader.move, watermark))
 
     def _plan(self, view: ContinuousView) -> tuple[Window, ...]:
         try:
@@ -285,7 +242,7 @@ class Windows:
 
     def _progress(self, view: ContinuousView, plan: ViewPlan, now: int | None) -> int | None:
         """How far the stream of a session view has come."""
-        found = [self._position(entry, reader, now) for entry, reader in self._views.readers_of(view.id)]
+        found = [self.position(entry, reader, now) for entry, reader in self._views.readers_of(view.id)]
         known = [position for position in found if position is not None]
         return min(known) if known and len(known) == len(found) else None
 
@@ -304,7 +261,7 @@ class Windows:
         firsts = dict(log.firsts)
         for index, (window, streams) in enumerate(zip(plan.windows, plan.window_streams, strict=True)):
             own = [r for r in readers if r[1].feed.slots == window.slots and r[0].stream_id in streams]
-            positions = [(ahead or {}).get(entry.id, self._position(entry, reader, now)) for entry, reader in own]
+            positions = [(ahead or {}).get(entry.id, self.position(entry, reader, now)) for entry, reader in own]
             known = [position for position in positions if position is not None]
             if not own:
                 # Nobody reads it: a WITH query that is not used, say.
@@ -323,7 +280,7 @@ class Windows:
             return _Due((), firsts)
         return _Due(range(first, min(lasts) + 1), firsts)
 
-    def _position(self, entry: ReaderEntry, reader: PipelineReader, now: int | None) -> int | None:
+    def position(self, entry: ReaderEntry, reader: PipelineReader, now: int | None) -> int | None:
         """How far a pipeline has come in its stream: what comes later is behind that."""
         clock, slots = reader.state.clock, reader.feed.slots
         if clock is None or slots is None:
@@ -341,7 +298,7 @@ class Windows:
     def foresee(self, readers: Sequence[PipelineReader], batch: Batch) -> list[Foresight]:
         """The windows that a batch completes, to be computed in the job that absorbs it."""
         found: list[Foresight] = []
-        for view in self._all():
+        for view in self.all():
             own = [reader for reader in readers if view.id in reader.state.views]
             if own and view.id not in self._failed:
                 # Nothing depends on it but speed: the view may just be dropped, say.
@@ -373,7 +330,7 @@ class Windows:
         return self._result(view, self.advance(view, state, settings, stop), state)
 
     def _result(self, view: ContinuousView, log: WindowLog, state: CatalogState) -> Result:
-        every = list(log.results)
+        every = log.kept(view)
         newest = list({result.key: result for result in every}.values())
         return Result(
             state,
@@ -508,7 +465,7 @@ class Windows:
         spans: Sequence[Span],
     ) -> WindowJob:
         readers = self._views.readers_of(view.id)
-        positions = {entry.id: self._position(entry, reader, None) for entry, reader in readers}
+        positions = {entry.id: self.position(entry, reader, None) for entry, reader in readers}
         folder = self.folder(view.id)
         return WindowJob(self._store, view, plan, log, readers, spans, picture, settings, folder, positions)
 
@@ -543,7 +500,7 @@ class Windows:
     def _set_chunks(self) -> None:
         """The rows of a stream that are absorbed at once: the fewest that a view over it asks for."""
         found: dict[int, int] = {}
-        for view in self._all():
+        for view in self.all():
             try:
                 plan = self._views.plan(view)
             except Error:
@@ -601,7 +558,8 @@ class Windows:
             streams.hand_on(view.basket, rows)
 
     def _occupied(self, view: ContinuousView, plan: ViewPlan, due: _Due) -> list[int]:
-        """Of very many windows by time, those that a row is in, and the last: the time of a stream may jump."""
+        """Of very many windows by time, those that a row is in, or comes to if they only grow, and the last ones: the
+        time of a stream may jump."""
         kept = inputs_of(self._views.readers_of(view.id), _LAST_SCN)
         slots: set[int] = set()
         for name, program in kept.programs.items():
@@ -649,8 +607,7 @@ def sessions_query(times: str, window: Window, looked: int | None, progress: int
 
 
 def _may_skip(plan: ViewPlan, due: _Due) -> bool:
-    by_time = all(window.slots.is_time and window.size is not None for window in plan.windows)
-    return by_time and len(due.numbers) > MANY
+    return all(window.slots.is_time for window in plan.windows) and len(due.numbers) > MANY
 
 
 def _name(view_id: int) -> str:

@@ -184,10 +184,12 @@ def _static_lines(folded: Folded, readers: Readers, state: CatalogState) -> Iter
         if not readers:
             yield f"  Static input {static.relation.name} from {tables}: computed at CREATE, and frozen from then on"
             continue
-        kept = readers[0][1].state
-        rows = sum(file.rows for file in kept.statics[static.relation.name].files)
+        kept = readers[0][1].state.statics[static.relation.name]
+        rows = sum(file.rows for file in kept.files)
         yield f"  Static input {static.relation.name} from {tables}: {rows:,} rows, frozen as of SCN {kept.scn}"
-    if folded.statics:
+    if folded.statics and folded.program.keeps_rows:
+        yield "  Why frozen: it is below a grouping; the answer is that of a view that keeps no rows"
+    elif folded.statics:
         yield "  Why frozen: rows that came before were joined with it as it was, and are gone"
 
 
@@ -220,6 +222,8 @@ def _upper_lines(session: Session, plan: ViewPlan, state: CatalogState, context:
             yield f'  Reads table "{scan.relation.name}" as of {"the result" if plan.windows else "the read"}'
         elif isinstance(scan.relation, ContinuousView):
             yield f'  Reads view "{scan.relation.name}" at the same SCN'
+        elif scan.source == "static":
+            yield f"  Reads {scan.relation.name} as it was when the view was created"
         else:
             yield f"  Merges {scan.relation.name}"
     if words:
@@ -248,9 +252,10 @@ def frozen_tables(session: Session, view: ContinuousView) -> list[str]:
     plan, readers = session.store.views.plan(view), session.store.views.readers_of(view.id)
     found: dict[str, int | None] = {}
     for pipeline in plan.pipelines:
-        scn = next((r.state.scn for _, r in readers if r.state.program.name == pipeline.name), None)
+        own = next((r.state.statics for _, r in readers if r.state.program.name == pipeline.name), {})
         for static in pipeline.rows.statics:
-            found |= {scan.relation.name: scn for scan in static.query.scans}
+            kept = own.get(static.relation.name)
+            found |= {scan.relation.name: kept.scn if kept is not None else None for scan in static.query.scans}
     return [f'table "{name}" is read as of SCN {scn}, when the view was created' for name, scn in found.items()]
 
 

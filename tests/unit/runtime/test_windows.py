@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -11,10 +12,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from midstream.log.batches import Batch, BatchFile, Times, with_times
+from midstream.relations.view import ContinuousView
 from midstream.relations.window import EVER, Slots, Window
-from midstream.runtime.chunking import STEPS, Chunking
+from midstream.runtime.chunking import REMEMBERED, STEPS, Chunking
 from midstream.runtime.clocks import Clock
 from midstream.runtime.summaries import WIDTH, levels_of, number_of, pieces
+from midstream.runtime.window_log import WindowLog, WindowResult
 
 ROWS, TIME = Slots("rows", 0), Slots("column", 0, "ts")
 
@@ -104,4 +107,29 @@ def test_chunks_are_doubled_as_long_as_that_helps_and_found_anew_when_the_load_c
     assert search.chunks == 2
     for seconds in [1.5] * STEPS:
         search.saw(seconds)
-    assert (search.chunks, search.settled, search.history) == (1, None, [])
+    assert (search.chunks, search.settled) == (1, None)
+    for seconds in [2.0] * STEPS + [2.5] * STEPS:
+        search.saw(seconds)
+    assert (search.chunks, search.settled) == (1, 2.0)
+    assert search.history == [(1, 1.0), (2, 0.6), (4, 0.9), (1, 2.0), (2, 2.5)], "earlier searches are not forgotten"
+
+
+def test_the_history_of_chunks_stays_short() -> None:
+    search, longer = Chunking(), 1.0
+    for _ in range(100):
+        for seconds in [longer] * STEPS:
+            search.saw(seconds)
+        longer *= 3
+    assert len(search.history) == REMEMBERED
+
+
+def test_results_older_than_their_interval_are_not_to_be_had() -> None:
+    view = ContinuousView(1, "v", (), "", (), is_windowed=True, retain_seconds=60.0)
+    log = WindowLog(
+        results=[WindowResult(n, 0, 1, time.time() - age, n, None) for n, age in enumerate((90, 61, 30, 5))]
+    )
+    assert [result.number for result in log.kept(view)] == [2, 3]
+    alone = WindowLog(results=log.results[:2])
+    assert [result.number for result in alone.kept(view)] == [1], "the newest stays"
+    log.trim(view)
+    assert [result.number for result in log.results] == [2, 3]

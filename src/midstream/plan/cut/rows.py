@@ -7,7 +7,7 @@ stands there as a static input.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -48,13 +48,13 @@ class RowPart:
 
 def take_rows(binding: Binding, streams: Streams, query: exp.Select) -> RowPart:
     """Takes FROM, joins and WHERE off a grouping query, which then has only what stands above."""
-    _write_out_static_ctes(binding, query)
+    write_out_ctes(binding, query)
     while _flatten_once(streams, query):
         pass
-    own = {alias.name for part in _row_parts(query) for alias in part.find_all(exp.TableAlias)}
+    own = {alias.name for part in row_parts(query) for alias in part.find_all(exp.TableAlias)}
     drop_bounds(query)
     _name_by_order(query, own)
-    own = {alias.name for part in _row_parts(query) for alias in part.find_all(exp.TableAlias)}
+    own = {alias.name for part in row_parts(query) for alias in part.find_all(exp.TableAlias)}
     _refuse_moments(streams, query)
     conditions = conjuncts(query.args["where"].this if query.args.get("where") else None)
     late = [node for node in conditions if has_moment(node) or _outer_column(node, own) is not None]
@@ -81,7 +81,7 @@ def own_aliases(part: RowPart) -> set[str]:
     return {alias.name for alias in part.source.find_all(exp.TableAlias)}
 
 
-def _row_parts(query: exp.Select) -> Iterator[Node]:
+def row_parts(query: exp.Select) -> Iterator[Node]:
     for key in ("from_", "where"):
         if query.args.get(key):
             yield query.args[key]
@@ -130,10 +130,10 @@ def _refuse_moments(streams: Streams, query: exp.Select) -> None:
 # --- one form ----------------------------------------------------------------------------------------
 
 
-def _write_out_static_ctes(binding: Binding, query: exp.Select) -> None:
+def write_out_ctes(binding: Binding, query: exp.Select, is_meant: Callable[[Node], bool] = lambda tree: True) -> None:
     """WITH queries that rows meet are written out where they are used."""
-    known = _ctes_around(query)
-    for part in list(_row_parts(query)):
+    known = {name: tree for name, tree in _ctes_around(query).items() if is_meant(tree)}
+    for part in list(row_parts(query)):
         for table in [t for t in part.find_all(exp.Table) if t.name in known]:
             table.replace(derived(with_fresh_aliases(binding, known[table.name]), table.alias))
 
@@ -169,7 +169,18 @@ def _flatten_once(streams: Streams, query: exp.Select) -> bool:
                 _add_where(query, [join.args["on"]])
             _substitute(query, item.alias, inner)
             return True
+        if _is_kept_side(join) and _is_simple(streams, join.this) and _is_plain_join(joins[place + 1 :]):
+            item, inner = join.this, join.this.this
+            if not inner.args.get("joins"):
+                join.set("this", inner.args["from_"].this)
+                _substitute(query, item.alias, inner)
+                return True
     return False
+
+
+def _is_kept_side(join: exp.Join) -> bool:
+    """Whether every row of the item is in the join, so that conditions on it hold before and after alike."""
+    return (join.args.get("side") or "").upper() == "RIGHT"
 
 
 def _is_plain_join(joins: Sequence[exp.Join]) -> bool:
@@ -202,7 +213,7 @@ def _add_where(query: exp.Select, conditions: Sequence[Node]) -> None:
 
 
 def _name_by_order(query: exp.Select, own: set[str]) -> None:
-    order = [alias.name for part in _row_parts(query) for alias in part.find_all(exp.TableAlias)]
+    order = [alias.name for part in row_parts(query) for alias in part.find_all(exp.TableAlias)]
     rename_aliases(query, {name: f"~{number}" for number, name in enumerate(dict.fromkeys(order)) if name in own})
 
 
@@ -215,14 +226,14 @@ def _take_statics(
     found: list[Static] = []
     outer_sides = {id(join.this) for join in query.args.get("joins") or [] if join.args.get("side")}
     for item in items_of(query):
-        if isinstance(item, exp.Table) and _is_table(streams, item):
+        if isinstance(item, exp.Table) and is_table(streams, item):
             pushed = _pushed(item, filters, query) if id(item) not in outer_sides and not _has_right(query) else []
             found.append(_static_table(binding, streams, [query, *filters, *late], item, pushed))
         elif isinstance(item, exp.Subquery) and is_query(item.this) and not streams.has_live(item):
             found.append(_static_query(binding, item))
-    for part, is_above in [*((p, False) for p in (*_row_parts(query), *filters)), *((p, True) for p in _above(query))]:
-        for table in [t for t in part.find_all(exp.Table) if _is_table(streams, t)]:
-            if not is_above or _in_aggregate(table, query):
+    for part, is_above in [*((p, False) for p in (*row_parts(query), *filters)), *((p, True) for p in _above(query))]:
+        for table in [t for t in part.find_all(exp.Table) if is_table(streams, t)]:
+            if not is_above or in_aggregate(table, query):
                 found.append(_static_table(binding, streams, [query, *filters, *late], table, []))
     return list({static.relation.name: static for static in found}.values())
 
@@ -231,7 +242,7 @@ def _above(query: exp.Select) -> list[Node]:
     return [*query.expressions, *([query.args["having"]] if query.args.get("having") else [])]
 
 
-def _in_aggregate(table: Node, query: exp.Select) -> bool:
+def in_aggregate(table: Node, query: exp.Select) -> bool:
     from midstream.plan.typing.nodes import AggregateCall
 
     above: exp.Expression | None = table
@@ -247,7 +258,7 @@ def _has_right(query: exp.Select) -> bool:
     return any(join.args.get("side") for join in query.args.get("joins") or [] if join.args.get("side") != "LEFT")
 
 
-def _is_table(streams: Streams, table: exp.Table) -> bool:
+def is_table(streams: Streams, table: exp.Table) -> bool:
     key = streams.key_of(table)
     return key is not None and key.source in ("table", "changes", "history")
 
@@ -281,6 +292,11 @@ def _static_table(
     static = _sealed(binding, tree, [Output(name, types[name]) for name in names])
     _put(binding, table, static, alias)
     return static
+
+
+def freeze_table(binding: Binding, streams: Streams, query: exp.Select, table: exp.Table) -> Static:
+    """A table of a query, as it was when the view was created."""
+    return _static_table(binding, streams, [query], table, [])
 
 
 def _static_query(binding: Binding, item: exp.Subquery) -> Static:

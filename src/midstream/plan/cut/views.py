@@ -29,14 +29,15 @@ from midstream.plan.cut.build import (
     number,
     text_of,
 )
+from midstream.plan.cut.frozen import FROZEN, freeze_tables
 from midstream.plan.cut.groupings import Grouping
 from midstream.plan.cut.pipelines import Key, Pipeline, shared_rows
 from midstream.plan.cut.programs import pair_query, slot_key
 from midstream.plan.cut.rewriting import READ_OFF, read_off
-from midstream.plan.cut.rows import RowPart, identity, take_rows
+from midstream.plan.cut.rows import RowPart, Static, identity, take_rows
 from midstream.plan.cut.streams import Streams, check_rows, is_grouping, is_tested, prepare, refuse
 from midstream.plan.cut.together import NUMBER, all_windows_query
-from midstream.plan.cut.windowed import RowPairs, settle_windows, take_pairs
+from midstream.plan.cut.windowed import RowPairs, row_keepers, settle_windows, take_pairs
 from midstream.plan.moments import at_moment, kinds_in, moment_of, moments_in, words_of
 from midstream.plan.nodes import column, named
 from midstream.plan.pruning import prune
@@ -165,9 +166,12 @@ def cut_view(
     outputs = tuple(Output(n, type_of(node)) for n, node in zip(bound.names, projections(tree), strict=True))
     prune(tree)
     paired: list[RowPairs] = []
+    frozen: list[Static] = []
 
     def settle(streams: Streams) -> None:
-        for grouping, items in settle_windows(binding, streams, tree, keep_rows=keep_rows):
+        joins = settle_windows(binding, streams, tree, keep_rows=keep_rows)
+        frozen.extend(freeze_tables(binding, streams, row_keepers(tree)))
+        for grouping, items in joins:
             if pairs is None and _is_small(binding.windows[int(items[0].meta[WINDOWED])]):
                 notices.append(
                     f"a join of windows of at most {SMALL_JOIN:,} rows is evaluated anew for each window, which takes "
@@ -177,7 +181,7 @@ def cut_view(
                 paired.append(take_pairs(grouping, items))
 
     prepare(binding, tree, settle)
-    cutter = Cutter(binding, Streams(binding))
+    cutter = Cutter(binding, Streams(binding), frozen)
     for grouping in cutter.groupings(tree):
         cutter.cut(grouping)
     made = tuple(cutter.cut_pairs(rows) for rows in paired)
@@ -241,9 +245,10 @@ def _drop_order(tree: Node) -> list[str]:
 class Cutter:
     """Cuts the groupings of one tree, and collects the pipelines."""
 
-    def __init__(self, binding: Binding, streams: Streams) -> None:
+    def __init__(self, binding: Binding, streams: Streams, frozen: Sequence[Static] = ()) -> None:
         self.binding = binding
         self.streams = streams
+        self.frozen = {static.relation.name: static for static in frozen}
         self.pipelines: list[Pipeline] = []
 
     def groupings(self, tree: Node) -> list[exp.Select]:
@@ -254,6 +259,7 @@ class Cutter:
     def cut(self, query: exp.Select) -> None:
         check_rows(self.streams, query, is_top=True)
         rows = take_rows(self.binding, self.streams, query)
+        rows.statics += [self.frozen[name] for name in query.meta.get(FROZEN, ())]
         Grouping(self, query, rows).cut()
         if is_tested(query):
             query.set("distinct", None)

@@ -52,12 +52,19 @@ def settle_windows(
         items = list(_windowed(query))
         if items and not keep_rows and _can_absorb(streams, query, items):
             absorbed |= {id(item) for item in items}
+            for union in _unions_below(query, items):
+                _lift_slots(union)
     for item in [item for item in tree.find_all(exp.Subquery) if WINDOWED in item.meta]:
         if id(item) not in absorbed:
             _keep_rows(binding, item)
     groupings = [query for query in tree.find_all(exp.Select) if is_grouping(query)]
     found = [(query, _paired(query)) for query in groupings if not keep_rows]
     return [(query, items) for query, items in found if items and binding.windows[items[0].meta[WINDOWED]].gap is None]
+
+
+def row_keepers(tree: Node) -> list[exp.Subquery]:
+    """The windowed streams that keep their rows, once that is decided."""
+    return [item for item in tree.find_all(exp.Subquery) if WINDOWED in item.meta and item.this.args.get("distinct")]
 
 
 def _paired(query: exp.Select) -> list[exp.Subquery]:
@@ -137,10 +144,13 @@ def _grouping_of(item: Node) -> exp.Select | None:
         if isinstance(parent, exp.Select):
             if is_grouping(parent):
                 return parent
-            if not isinstance(parent.parent, exp.Subquery):
+            if not isinstance(parent.parent, exp.Subquery | exp.Union):
                 return None
         elif isinstance(parent, exp.Join):
-            if node is not parent.this or parent.args.get("side"):
+            if node is not parent.this or (parent.args.get("side") or "RIGHT") != "RIGHT":
+                return None
+        elif isinstance(parent, exp.Union):
+            if parent.args.get("distinct", True):
                 return None
         elif not isinstance(parent, exp.From | exp.Subquery | exp.Paren):
             return None
@@ -153,6 +163,8 @@ def _can_absorb(streams: Streams, query: exp.Select, items: list[exp.Subquery]) 
     raw = [table for table in streams.raw_tables(query) if (key := streams.key_of(table)) and key not in keys]
     if raw or len({item.meta[WINDOWED] for item in items}) > 1:
         return False
+    if not all(_can_lift(union, items) for union in _unions_below(query, items)):
+        return False
     calls = [found for node in _outputs(query) for found in aggregates_of(node)]
     if any(has_moment(found) or (kept(found, None) is None and valued(found, None) is None) for found in calls):
         return False
@@ -161,6 +173,74 @@ def _can_absorb(streams: Streams, query: exp.Select, items: list[exp.Subquery]) 
     except Unsupported:
         return False
     return True
+
+
+# --- UNION ALL below a grouping ----------------------------------------------------------------------
+
+
+def _unions_below(query: exp.Select, items: list[exp.Subquery]) -> list[exp.Subquery]:
+    """The items of FROM below a grouping that put windowed streams together with others, each once."""
+    found: dict[int, exp.Subquery] = {}
+    for item in items:
+        above = item.parent
+        while above is not None and above is not query:
+            if isinstance(above, exp.Subquery) and above.alias and isinstance(_opened(above.this), exp.Union):
+                found[id(above)] = above
+            above = above.parent
+    return list(found.values())
+
+
+def _opened(query: Node) -> Node:
+    """A query without the parentheses around it."""
+    while isinstance(query, exp.Subquery) and not query.alias:
+        query = query.this
+    return query
+
+
+def _can_lift(union: exp.Subquery, items: list[exp.Subquery]) -> bool:
+    """Whether each branch has one windowed stream, whose basic windows can be told apart outside of the union."""
+    for branch in _branches(union.this):
+        own = [item for item in items if item.find_ancestor(exp.Select) is branch]
+        if not isinstance(branch, exp.Select) or len(own) != 1 or _is_in_session(own[0]):
+            return False
+        inner = list(moments_in(own[0].this))
+        if len(list(moments_in(branch))) != len(inner) or branch.args.get("with_"):
+            return False
+    return True
+
+
+def _branches(query: Node) -> Iterator[Node]:
+    query = _opened(query)
+    if isinstance(query, exp.Union):
+        yield from _branches(query.this)
+        yield from _branches(query.expression)
+    else:
+        yield query
+
+
+def _is_in_session(item: exp.Subquery) -> bool:
+    """Sessions have conditions on keys, too."""
+    return len(list(moments_in(item.this))) != 2
+
+
+def _lift_slots(union: exp.Subquery) -> None:
+    """FROM (SELECT a FROM s WHERE slot in window UNION ALL …) AS u
+    FROM (SELECT a, slot FROM s UNION ALL …) AS u WHERE u.slot in window"""
+    around = union.find_ancestor(exp.Select)
+    assert around is not None
+    conditions: list[Node] = []
+    for branch in _branches(union.this):
+        [item] = [found for found in branch.find_all(exp.Subquery) if WINDOWED in found.meta]
+        inner, number_ = item.this, int(item.meta[WINDOWED])
+        source = inner.args["from_"].this.alias
+        inner.set("where", None)
+        inner.set("expressions", [*inner.expressions, output(plain_column(source, SLOT, BIGINT), SLOT)])
+        branch.set("expressions", [*branch.expressions, output(plain_column(item.alias, SLOT, BIGINT), SLOT)])
+        slot = plain_column(union.alias, SLOT, BIGINT)
+        first, last = (bound_literal(number_, which) for which in ("first", "last"))
+        conditions = [call(AT_LEAST, slot, first), call(LESS, slot.copy(), last)]
+    before = conjuncts(around.args["where"].this) if around.args.get("where") else []
+    around.set("where", exp.Where(this=both([*before, *conditions])))
 
 
 def _outputs(query: exp.Select) -> list[Node]:

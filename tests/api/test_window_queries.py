@@ -1,0 +1,167 @@
+"""What queries over windows may be made of: streams put together, views beside windows, three windows, and more."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from asking import rows
+from windowing import feed, feed_at, plan_of, spans, wait_for
+
+W = "[WINDOW 4 ROWS SLIDE 2 ROWS]"
+
+
+@pytest.fixture
+def counted(db: Any) -> Any:
+    """Two streams whose rows are told apart by a number."""
+    db.sql("CREATE STREAM s (n int); CREATE STREAM r (n int)")
+    return db
+
+
+def test_streams_are_put_together_below_a_grouping(counted: Any) -> None:
+    counted.sql("CREATE TABLE names (n int, name text); INSERT INTO names VALUES (1, 'one'), (2, 'two'), (9, 'nine')")
+    queries = {
+        "united": "SELECT n % 2 AS odd, count(*) AS c, sum(n) AS t "
+        f"FROM (SELECT n FROM s {W} UNION ALL SELECT -n FROM r {W} WHERE n < 9) AS q GROUP BY n % 2",
+        "on_the_right": "SELECT name, count(*) AS c "
+        f"FROM names RIGHT JOIN s {W} ON s.n = names.n AND s.n < 2 GROUP BY name",
+    }
+    for name, query in queries.items():
+        counted.sql(f"CREATE VIEW {name} AS {query}")
+        counted.sql(f"CREATE VIEW {name}_anew WITH (maintenance = 'reevaluate') AS {query}")
+    feed(counted, 1, 2, 3, 4, 5, 1)
+    assert rows(counted, "SELECT * FROM united") == [], "the other stream has not completed a window"
+    feed(counted, 1, 9, 3, stream="r")
+    feed(counted, 3, 2, stream="r")
+    assert rows(counted, "SELECT * FROM united ALL WINDOWS") == [(-1, 3, -7), (0, 2, 6), (1, 2, 4)]
+    feed(counted, 4, 1, 7, 8)
+    feed(counted, 6, stream="r")
+    assert rows(counted, "SELECT * FROM united") == [(-1, 2, -6), (0, 3, -4), (1, 3, 9)]
+    assert rows(counted, "SELECT * FROM on_the_right ALL WINDOWS") == [
+        ("one", 1), ("one", 1), ("one", 1), ("one", 2), (None, 2), (None, 3), (None, 3), (None, 3)
+    ]  # fmt: skip
+    for name in queries:
+        assert rows(counted, f"SELECT * FROM {name} ALL WINDOWS") == rows(
+            counted, f"SELECT * FROM {name}_anew ALL WINDOWS"
+        )
+
+
+def test_sums_of_many_basic_windows_are_in_no_other_window_of_the_same_state(db: Any) -> None:
+    """A window of 64 basic windows takes sums of sixteen of them; a landmark over the same basic windows does not."""
+    db.sql("CREATE STREAM e (at timestamp, n int) WITH (timestamp = 'at')")
+    sliding = "SELECT window_end, sum(n) AS n, max(n) AS most FROM e [WINDOW 64 MINUTES SLIDE 1 MINUTE]"
+    growing = "SELECT window_end, sum(n) AS n, max(n) AS most FROM e [LANDMARK SLIDE 1 MINUTE]"
+    db.sql(f"CREATE VIEW sliding WITH (retain = 1000) AS {sliding}")
+    db.sql(f"CREATE VIEW growing WITH (retain = 1000) AS {growing}")
+    db.sql(f"CREATE VIEW together WITH (retain = 1000) AS SELECT a.n, b.n AS more FROM ({sliding}) a, ({growing}) b")
+    for last in range(13, 126, 14):
+        feed_at(db, *range(last - 13, last + 1))
+        assert rows(db, "SELECT n FROM growing") == [(sum(range(last)),)]
+    ours = sum(range(last - 64, last))
+    assert rows(db, "SELECT n, most FROM sliding") == [(ours, last - 1)]
+    assert rows(db, "SELECT * FROM together") == [(ours, sum(range(last)))]
+    wait_for(lambda: state_rows(db, "growing") < 64, 10)
+    assert rows(db, "SELECT n FROM growing ALL WINDOWS") == sorted(
+        ((sum(range(n + 1)),) for n in range(last)), key=repr
+    )
+
+
+def state_rows(db: Any, view: str) -> int:
+    """How many rows of partials are kept for a view."""
+    found = [line for line in plan_of(db, view).splitlines() if "rows of partials" in line]
+    return sum(int(line.split(" rows of partials")[0].rsplit(" ", 1)[1].replace(",", "")) for line in found)
+
+
+# Beside windows
+
+
+def test_a_window_meets_a_continuous_view_and_a_stream_that_is_grouped(counted: Any) -> None:
+    """Both are as of the result: all rows that had come by then."""
+    counted.sql("CREATE VIEW total AS SELECT n, count(*) AS ever FROM r GROUP BY n")
+    counted.sql("CREATE VIEW by_view AS SELECT s.n, ever FROM s [WINDOW 2 ROWS] LEFT JOIN total ON total.n = s.n")
+    counted.sql(
+        "CREATE VIEW by_stream AS SELECT w.n, w.c, g.ever"
+        " FROM (SELECT n, count(*) AS c FROM s [WINDOW 2 ROWS] GROUP BY n) w"
+        " LEFT JOIN (SELECT n, count(*) AS ever FROM r GROUP BY n) g ON g.n = w.n"
+    )
+    feed(counted, 1, 1, 2, stream="r")
+    feed(counted, 1, 2)
+    assert rows(counted, "SELECT * FROM by_view") == [(1, 2), (2, 1)]
+    assert rows(counted, "SELECT * FROM by_stream") == [(1, 1, 2), (2, 1, 1)]
+    feed(counted, 1, stream="r")
+    assert rows(counted, "SELECT * FROM by_view") == [(1, 2), (2, 1)], "a result does not change any more"
+    feed(counted, 1, 3)
+    assert rows(counted, "SELECT * FROM by_view") == [(1, 3), (3, None)]
+    assert rows(counted, "SELECT * FROM by_stream") == [(1, 1, 3), (3, 1, None)]
+
+
+def test_three_windows_are_joined_row_by_row(counted: Any) -> None:
+    counted.sql("CREATE STREAM q (n int)")
+    text = (
+        "SELECT a.window_end, a.n, b.n AS more, c.n AS most"
+        " FROM s [WINDOW 2 ROWS] a JOIN r [WINDOW 2 ROWS] b ON b.n > a.n"
+        " JOIN q [WINDOW 3 ROWS SLIDE 1 ROW] c ON c.n > b.n"
+    )
+    counted.sql(f"CREATE VIEW v AS {text}")
+    counted.sql(f"CREATE VIEW anew WITH (maintenance = 'reevaluate') AS {text}")
+    feed(counted, 1, 4, 2, 9)
+    feed(counted, 2, 5, 8, 3, stream="r")
+    assert rows(counted, "SELECT * FROM v") == []
+    feed(counted, 3, 6, 0, 9, stream="q")
+    expected = [(2, 1, 2, 3), (2, 1, 2, 6), (2, 1, 5, 6), (2, 4, 5, 6), (4, 2, 3, 6), (4, 2, 3, 9), (4, 2, 8, 9)]
+    assert rows(counted, "SELECT * FROM v ALL WINDOWS") == rows(counted, "SELECT * FROM anew ALL WINDOWS") == expected
+
+
+def test_results_of_windows_have_windows_by_their_own_time(db: Any) -> None:
+    """The ends of windows are times like others."""
+    db.sql("CREATE STREAM e (at timestamp, n int) WITH (timestamp = 'at')")
+    db.sql("CREATE VIEW v AS SELECT window_end AS ended, count(*) AS n FROM e [WINDOW 10 MINUTES]")
+    db.sql(
+        "CREATE VIEW hours AS SELECT window_start, window_end, count(*) AS windows, sum(n) AS n "
+        "FROM TUMBLE(v, ended, INTERVAL '1 hour')"
+    )
+    feed_at(db, 1, 5, 12, 33, 55)
+    assert spans(db, "hours") == []
+    feed_at(db, 61)
+    assert spans(db, "hours") == [(0, 60, 5, 4)], "the window that ends at 60 is of the next hour"
+    feed_at(db, 71, 190)
+    assert spans(db, "hours") == [(0, 60, 5, 4), (60, 120, 6, 3), (120, 180, 6, 0)]
+
+
+# Jobs
+
+
+def test_many_slides_are_absorbed_in_one_job_and_computed_in_few(counted: Any, monkeypatch: Any) -> None:
+    """However many views there are over the stream; 64 windows for each core are one job."""
+    counted.sql(
+        "CREATE VIEW v WITH (retain = 10000) AS SELECT window_end, sum(n) AS n FROM s [WINDOW 4 ROWS SLIDE 2 ROWS]"
+    )
+    counted.sql("CREATE VIEW w AS SELECT n % 3 AS k, max(n) AS n FROM s [WINDOW 9 ROWS] GROUP BY n % 3")
+    engine, labels = counted._store.engine, list[str]()
+    run = engine.run
+
+    def counting(kernel: str, pieces: Any, **how: Any) -> Any:
+        labels.append(how["label"])
+        return run(kernel, pieces, **how)
+
+    monkeypatch.setattr(engine, "run", counting)
+    counted.sql("INSERT INTO s SELECT n FROM generate_series(1, 1200) AS g(n)")
+    assert len(rows(counted, "SELECT * FROM v ALL WINDOWS")) == 599
+    assert rows(counted, "SELECT * FROM w") == [(0, 1197), (1, 1195), (2, 1196)]
+    assert len([label for label in labels if "absorb" in label]) == 1, labels
+    assert len([label for label in labels if label == 'windows of "v"']) == -(-599 // (64 * engine.cores)), labels
+
+
+def test_rows_are_gone_when_partials_have_them(counted: Any) -> None:
+    counted.sql(
+        "CREATE VIEW v AS SELECT n % 2 AS k, sum(n) AS n FROM s [WINDOW 400 ROWS SLIDE 100 ROWS] GROUP BY n % 2"
+    )
+    for first in range(0, 1000, 250):
+        counted.sql(f"INSERT INTO s SELECT n FROM generate_series({first}, {first + 249}) AS g(n)")
+    assert rows(counted, "SELECT * FROM v") == [(0, 159800), (1, 160000)]
+    [(_, reader)] = counted._store.views.readers_of(counted._store.catalog.state.relations["v"].id)
+    assert not reader.state.program.keeps_rows
+    assert reader.state.rows <= 2 * (10 + 4), "two groups of ten basic windows, some of them in two batches"
+    status = next(status for status in counted._store.streams.status() if status.stream.name == "s")
+    assert status.unabsorbed_rows == 0, "the log has none of them"
