@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
@@ -31,6 +32,19 @@ PATIENCE = 1.0
 """So many seconds a merge lets those go first who wait for an answer."""
 
 
+@dataclass(frozen=True)
+class Merges:
+    """What the merges of a pipeline have cost since the database was opened."""
+
+    jobs: int = 0
+    rows_in: int = 0
+    rows_out: int = 0
+    seconds: float = 0.0
+
+    def plus(self, rows_in: int, rows_out: int, seconds: float) -> Merges:
+        return Merges(self.jobs + 1, self.rows_in + rows_in, self.rows_out + rows_out, self.seconds + seconds)
+
+
 class Merger:
     def __init__(
         self,
@@ -46,6 +60,8 @@ class Merger:
         self._lock = threading.Lock()
         self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="midstream-merge")
         self._merging: set[int] = set()
+        self.spent: dict[int, Merges] = {}
+        """By reader."""
         self._cancellation = Cancellation()
 
     def close(self) -> None:
@@ -94,11 +110,13 @@ class Merger:
         if not old:
             return False
         pieces = self._merge_pieces(state, old)
-        run, kernel = self._store.engine.run, state.program.kernel
+        run, kernel, started = self._store.engine.run, state.program.kernel, time.monotonic()
         answers = run(kernel, pieces, label="merge partials", cancellation=self._cancellation)
         upto, level = max(file.upto for file in old), max(file.level for file in old) + 1
         new = kept_files(self._store, answers, upto, level)
         gone = {id(file) for file in old}
+        rows_in, rows_out = (sum(file.rows for file in files) for files in (old, new))
+        self.spent[reader.id] = self.spent.get(reader.id, Merges()).plus(rows_in, rows_out, time.monotonic() - started)
 
         def merged() -> str:
             if any(file.upto > cut for cut in streams.cuts for file in new):
