@@ -205,7 +205,7 @@ class Maker:
                 )
             folder: Path = self._store.path / "views" / uuid4().hex
             folder.mkdir(parents=True)
-            state = State(program, (view.id,), 0, str(folder), scn=making.picture.state.scn)
+            state = State(program, (view.id,), 0, str(folder))
             state.statics = self._statics(making, folded, state.folder)
             if not found and 0 in program.feeds:
                 state.files = self._initial(making, state)
@@ -225,6 +225,7 @@ class Maker:
                 static.relation.columns,
                 tuple(kept_files(self._store, [answer], 0)),
                 tuple((table.id, making.picture.state.versions[table.id]) for table in tables),
+                making.picture.state.scn,
             )
         return found
 

@@ -69,6 +69,8 @@ class StaticFiles:
     files: tuple[KeptFile, ...]
     tables: tuple[tuple[int, int], ...] = ()
     """The tables that it was computed from, and their Delta versions."""
+    scn: int = 0
+    """As of which it was computed. A view that shares it later found the tables unchanged until then."""
 
 
 @dataclass
@@ -83,8 +85,6 @@ class State:
     folder: str
     files: list[KeptFile] = field(default_factory=list)
     statics: dict[str, StaticFiles] = field(default_factory=dict)
-    scn: int = 0
-    """The SCN of the tables below the grouping."""
     backfill: int | None = None
     """What the stream had kept up to this SCN is still to be taken in."""
     clock: Clock | None = None
@@ -98,6 +98,7 @@ class State:
                 [[column, str(type_)] for column, type_ in static.columns],
                 [file.written() for file in static.files],
                 static.tables,
+                static.scn,
             ]
             for name, static in self.statics.items()
         }
@@ -107,7 +108,6 @@ class State:
                 "views": self.views,
                 "folder": os.path.basename(self.folder),
                 "start": self.start,
-                "scn": self.scn,
                 "backfill": self.backfill,
                 "clock": self.clock.written() if self.clock is not None else None,
                 "summed": self.summed,
@@ -130,8 +130,9 @@ class State:
                 tuple((column, parse_type(type_)) for column, type_ in columns),
                 tuple(map(file, files)),
                 tuple((table, version) for table, version in tables),
+                scn,
             )
-            for name, (columns, files, tables) in value["statics"].items()
+            for name, (columns, files, tables, scn) in value["statics"].items()
         }
         return cls(
             Program.read(value["program"]),
@@ -140,7 +141,6 @@ class State:
             folder,
             [file(written) for written in value["files"]],
             statics,
-            value["scn"],
             value["backfill"],
             Clock(**value["clock"]) if value.get("clock") else None,
             {int(level): count for level, count in value.get("summed", {}).items()},

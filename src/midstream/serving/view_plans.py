@@ -39,7 +39,7 @@ def explain_new(session: Session, statement: CreateView, state: CatalogState, co
     lines += _maintenance_lines(maintenance, plan) if plan.windows else []
     for pipeline in plan.pipelines:
         is_pair = pipeline in plan.pairs
-        lines += _pair_lines(pipeline) if is_pair else _pipeline_lines(pipeline, fold([pipeline]), (), state)
+        lines += _pair_lines(pipeline) if is_pair else _pipeline_lines(pipeline, fold([pipeline]), (), state, None)
     return [*lines, *_upper_lines(session, plan, state, (), "auto"), *_notices(plan)]
 
 
@@ -54,7 +54,8 @@ def explain_view(session: Session, view: ContinuousView, state: CatalogState) ->
             lines += _pair_lines(pipeline)
             continue
         own = [(entry, reader) for entry, reader in readers if reader.state.program.name == pipeline.name]
-        lines += _pipeline_lines(pipeline, fold([pipeline], own[0][1].kernel if own else None), own, state)
+        folded = fold([pipeline], own[0][1].kernel if own else None)
+        lines += _pipeline_lines(pipeline, folded, own, state, _frozen_at(plan, readers))
         lines += _work_lines(session, own, state)
     lines += _upper_lines(session, plan, state, readers, view.kernel)
     lines += _results_lines(session, view) if plan.windows else _refresh_lines(session, view)
@@ -135,7 +136,9 @@ def _notices(plan: ViewPlan) -> list[str]:
     return [f"Note: {notice}." for notice in plan.notices]
 
 
-def _pipeline_lines(pipeline: Pipeline, folded: Folded, readers: Readers, state: CatalogState) -> Iterator[str]:
+def _pipeline_lines(
+    pipeline: Pipeline, folded: Folded, readers: Readers, state: CatalogState, frozen_at: int | None
+) -> Iterator[str]:
     program = readers[0][1].state.program if readers else folded.program
     streams = {r.id: r.name for r in state.relations.values() if isinstance(r, Stream)}
     named = ", ".join(f'"{streams.get(id, id)}"' for id in program.feeds if id)
@@ -153,7 +156,7 @@ def _pipeline_lines(pipeline: Pipeline, folded: Folded, readers: Readers, state:
             yield "  Groups that no later read can ask for go when partials are merged"
     yield f"  Keeps: {len(program.columns) - len(program.keys)} columns of partials, {len(program.keys)} of keys"
     yield from _sharing(readers, state)
-    yield from _static_lines(folded, readers, state)
+    yield from _static_lines(folded, readers, frozen_at)
     for id, feed in program.feeds.items():
         what = f'of "{streams.get(id, id)}"' if id else "of tables alone, once"
         yield f"  SQL for the rows {what}:"
@@ -176,15 +179,29 @@ def _sharing(readers: Readers, state: CatalogState) -> Iterator[str]:
         yield f"  Shared by views {', '.join(members)}: one pass over each batch, one state"
 
 
-def _static_lines(folded: Folded, readers: Readers, state: CatalogState) -> Iterator[str]:
+def _frozen_at(plan: ViewPlan, readers: Readers) -> int | None:
+    """The SCN of all tables that a view reads below its groupings: that of the last static input that was computed for
+    it. Those that it shares are older, and were found unchanged by then."""
+    own = {(pipeline.name, static.relation.name) for pipeline in plan.pipelines for static in pipeline.rows.statics}
+    return max(
+        (
+            kept.scn
+            for _, reader in readers
+            for name, kept in reader.state.statics.items()
+            if (reader.state.program.name, name) in own
+        ),
+        default=None,
+    )
+
+
+def _static_lines(folded: Folded, readers: Readers, frozen_at: int | None) -> Iterator[str]:
     for static in folded.statics:
         tables = ", ".join(f'"{scan.relation.name}"' for scan in static.query.scans)
         if not readers:
             yield f"  Static input {static.relation.name} from {tables}: computed at CREATE, and frozen from then on"
             continue
-        kept = readers[0][1].state
-        rows = sum(file.rows for file in kept.statics[static.relation.name].files)
-        yield f"  Static input {static.relation.name} from {tables}: {rows:,} rows, frozen as of SCN {kept.scn}"
+        rows = sum(file.rows for file in readers[0][1].state.statics[static.relation.name].files)
+        yield f"  Static input {static.relation.name} from {tables}: {rows:,} rows, frozen as of SCN {frozen_at}"
     if folded.statics:
         yield "  Why frozen: rows that came before were joined with it as it was, and are gone"
 
@@ -300,12 +317,10 @@ def measure_view(session: Session, view: ContinuousView, stop: Cancellation | No
 def frozen_tables(session: Session, view: ContinuousView) -> list[str]:
     """For DESCRIBE: the tables that the view reads as they were when it was created."""
     plan, readers = session.store.views.plan(view), session.store.views.readers_of(view.id)
-    found: dict[str, int | None] = {}
-    for pipeline in plan.pipelines:
-        scn = next((r.state.scn for _, r in readers if r.state.program.name == pipeline.name), None)
-        for static in pipeline.rows.statics:
-            found |= {scan.relation.name: scn for scan in static.query.scans}
-    return [f'table "{name}" is read as of SCN {scn}, when the view was created' for name, scn in found.items()]
+    scn = _frozen_at(plan, readers)
+    statics = [static for pipeline in plan.pipelines for static in pipeline.rows.statics]
+    names = dict.fromkeys(scan.relation.name for static in statics for scan in static.query.scans)
+    return [f'table "{name}" is read as of SCN {scn}, when the view was created' for name in names]
 
 
 @dataclass(frozen=True)
