@@ -52,10 +52,15 @@ def _remove(path: str) -> None:
         os.rmdir(os.path.dirname(path))
 
 
-def as_input(files: Sequence[KeptFile], columns: Sequence[tuple[str, Type]]) -> Files:
+def as_input(
+    files: Sequence[KeptFile],
+    columns: Sequence[tuple[str, Type]],
+    row_groups: tuple[tuple[int, ...], ...] | None = None,
+) -> Files:
     return Files(
         tuple(file.path for file in files),
         tuple(FileColumn(name, type_) for name, type_ in columns),
+        row_groups=row_groups,
         rows=sum(file.rows for file in files),
         bytes=sum(file.bytes for file in files),
     )

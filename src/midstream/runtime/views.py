@@ -75,7 +75,9 @@ class Views:
         self._results: dict[int, Result] = {}
         self._crowds: dict[tuple[int, ...], Crowd] = {}
         self.windows = Windows(store, self)
-        self.merger = Merger(store, self.plan, self.windows, self._is_read)
+        self.merger = Merger(
+            store, self.plan, self.windows, self._is_read, lambda: [reader for _, reader in self.readers()]
+        )
         self._maker = Maker(store, self.plan, self.readers, self._attend)
         self._awaiting = Awaiting(store, self.plan, self.readers_of, self._planned_now)
         self.path = store.path / "views"
@@ -224,6 +226,7 @@ class Views:
                 self._store.streams.rewrite(entry.id, reader.state.written)
                 continue
             self._store.streams.unregister(entry.id)
+            self.merger.forget(entry.id)
             reader.state.doom()
 
     # --- reading ---------------------------------------------------------------------------------

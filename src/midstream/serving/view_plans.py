@@ -153,7 +153,7 @@ def _pipeline_lines(
     elif pipeline.rows.late:
         yield "  Conditions on the moment of reading, or on a query around, are asked then: what they need is a key"
         if pipeline.dead is not None:
-            yield "  Groups that no later read can ask for go when partials are merged"
+            yield "  Groups that no later read can ask for go when partials are merged, and from large files in between"
     yield f"  Keeps: {len(program.columns) - len(program.keys)} columns of partials, {len(program.keys)} of keys"
     yield from _sharing(readers, state)
     yield from _static_lines(folded, readers, frozen_at)
