@@ -534,10 +534,7 @@ class Streams:
             feed.held_at = None
             return False
         feed.held_at = feed.held_at or now
-        if now - feed.held_at < HOLD_SECONDS:
-            return True
-        feed.held_at = None
-        return False
+        return now - feed.held_at < HOLD_SECONDS
 
     @staticmethod
     def _first_segment(feed: Feed, standing: Standing) -> int | None:
