@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timezone
@@ -12,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import midstream
+from asking import rows
 from midstream.errors import StorageError
 
 pytestmark = pytest.mark.spark
@@ -185,3 +187,31 @@ def test_a_view_that_is_dropped_leaves_nothing(aim: Any) -> None:
     assert (
         aim.sql("INSERT INTO events VALUES (1, 1, 1, 1, 1, true, 1, 1, '2027-01-01 00:00:00')").status == "INSERT 0 1"
     )
+
+
+def test_a_view_that_shares_a_pipeline_names_the_commit_of_its_own_tables(db: Any) -> None:
+    """What the pipeline reads for the view that made it is older than what it reads for the one that joined."""
+    db.sql("CREATE STREAM s (k int); CREATE TABLE a (k int); CREATE TABLE b (k int); INSERT INTO a VALUES (1)")
+    db.sql("CREATE VIEW first AS SELECT k, count(*) AS n FROM s WHERE k IN (SELECT k FROM a) GROUP BY k")
+    before = db.sql("INSERT INTO b VALUES (1)").scn
+    known = db.sql("INSERT INTO b VALUES (2)").scn
+    db.sql("CREATE VIEW second AS SELECT k, count(*) AS n FROM s WHERE k IN (SELECT k FROM b) GROUP BY k")
+    db.sql(
+        "CREATE VIEW third AS SELECT k, count(*) AS n FROM s WHERE k IN (SELECT k FROM a) AND k NOT IN "
+        "(SELECT k FROM b WHERE k > 1) GROUP BY k"
+    )
+    assert len(db._store.views.readers()) == 1, "one pipeline for all"
+    db.sql("DELETE FROM b; DELETE FROM a")
+    frozen = {name: frozen_commits(db, name) for name in ("first", "second", "third")}
+    assert all(len(commits) == 1 for commits in frozen.values()), "one commit for all that a view reads"
+    assert frozen["first"].pop() < before
+    assert known <= frozen["second"].pop() <= frozen["third"].pop()
+    db.sql("INSERT INTO s VALUES (1), (2), (3)")
+    assert rows(db, "SELECT * FROM first") == rows(db, "SELECT * FROM third") == [(1, 1)]
+    assert rows(db, "SELECT * FROM second") == [(1, 1), (2, 1)]
+
+
+def frozen_commits(db: Any, view: str) -> set[int]:
+    plan = [line for (line,) in db.sql(f"EXPLAIN VIEW {view}").fetchall()]
+    told = [*(line for line in plan if "frozen as of SCN" in line), *db.sql(f"DESCRIBE {view}").notices]
+    return {int(number) for line in told for number in re.findall(r"of SCN (\d+)", line)}

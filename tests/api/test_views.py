@@ -217,17 +217,6 @@ def test_a_read_with_nothing_new_runs_no_job(fed: Any) -> None:
     wait_for(ten_reads_without_a_job, 20)
 
 
-def test_readers_who_wait_share_a_refresh(fed: Any) -> None:
-    fed.sql("SELECT * FROM steps")
-    insert_step(fed, 1)
-    before = jobs_run(fed)
-    sessions = [fed.session() for _ in range(12)]
-    in_threads([lambda session=session: session.sql("SELECT * FROM steps").fetchall() for session in sessions])  # type: ignore[misc]
-    for session in sessions:
-        session.close()
-    assert jobs_run(fed) - before < 12
-
-
 def test_a_changed_table_above_the_grouping_changes_the_answer(fed: Any) -> None:
     fed.sql("CREATE TABLE names (step int, name text); INSERT INTO names VALUES (1, 'one')")
     fed.sql(

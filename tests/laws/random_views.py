@@ -40,6 +40,16 @@ PAIRED = (
 CONSTANT_ORDER = re.compile(r"ORDER BY (CAST\(|\d|-\d|')")
 """An order by a constant is none, so what it gives would depend on how the rows came."""
 ORDERABLE = ("int", "bigint", "numeric(10,2)", "text", "date", "timestamp")
+MOMENTS = (
+    "{0}.ts > now() - interval '1 hour'",
+    "{0}.ts >= now() - interval '3 hours'",
+    "{0}.ts < now()",
+    "{0}.day = current_date",
+    "{0}.day >= current_date - 1",
+    "date_trunc('day', {0}.ts) = current_date",
+    "date_trunc('hour', {0}.ts) > now() - interval '2 days'",
+)
+"""Conditions on when a view is read. Streams have rows on both sides of each, far enough from it for a test to end."""
 
 
 @dataclass(frozen=True)
@@ -238,12 +248,12 @@ class ViewMaker(QueryMaker):
     def _stream_grouped(self, depth: int = 0, basic: bool = True) -> RandomQuery:
         form = self.choices.pick(["GROUP BY", "GROUP BY", "GROUP BY", "", "DISTINCT", "SETS"])
         sources, from_ = self._stream_from()
-        tail = f"{from_}{self._below_where(sources)}"
+        tail = f"{from_}{self._at_a_moment(sources, self._below_where(sources))}"
         if form == "DISTINCT":
             terms = [Term(self._flat(t, sources, 1), t) for t in self._some_types(1, 3)]
             return _select("DISTINCT ", terms, tail)
         keys = [] if form == "" else _distinct([self._below_key(sources) for _ in range(self.choices.between(1, 2))])
-        aggregates = [self._aggregate(sources, 1) for _ in range(self.choices.between(1, 3))]
+        aggregates = [self._kept_aggregate(sources) for _ in range(self.choices.between(1, 3))]
         extra: list[Term] = []
         if form == "SETS":
             extra, by = self._sets([key.sql for key in keys])
@@ -256,6 +266,14 @@ class ViewMaker(QueryMaker):
         terms = keys + extra + aggregates
         self.counts[made.sql] = frozenset(n for n, term in enumerate(terms) if term.sql.startswith("count("))
         return made
+
+    def _at_a_moment(self, sources: list[Source], where: str) -> str:
+        """Now and then a condition on the moment of reading."""
+        timed = [source for source in sources if source.columns == STREAM_COLUMNS]
+        if not timed or not self.choices.chance(5):
+            return where
+        test = self.choices.pick(MOMENTS).format(self.choices.pick(timed).alias)
+        return f"{where} AND {test}" if where else f" WHERE {test}"
 
     def _some_types(self, low: int, high: int) -> list[str]:
         return [self.choices.pick(BASIC) for _ in range(self.choices.between(low, high))]
@@ -420,9 +438,24 @@ class ViewMaker(QueryMaker):
         maker = self.choices.pick(makers)
         return maker(numbered if maker == self._by_number else sources, keep)
 
+    def _kept_aggregate(self, sources: list[Source]) -> Term:
+        """Of estimates, a view keeps what is exact for few values of few digits; a query above it estimates anew."""
+        return self._estimate(sources) if self.choices.chance(10) else self._aggregate(sources, 1)
+
+    def _estimate(self, sources: list[Source]) -> Term:
+        keep = f" FILTER (WHERE {self._leaf('boolean', sources).sql})" if self.choices.chance(3) else ""
+        if self.choices.chance(2):
+            value = self._leaf(self.choices.pick(["int", "text", "boolean"]), sources).sql
+            return Term(f"⟪approx_count_distinct({value})|count(DISTINCT {value})⟫{keep}", "bigint")
+        value = self._leaf(self.choices.pick(["int", "double precision"]), sources).sql
+        fraction = self.choices.pick(["0.5", "0.25", "0.9", "0", "1"])
+        theirs = f"CAST(percentile_disc({fraction}) WITHIN GROUP (ORDER BY {value}){keep} AS double precision)"
+        return Term(f"⟪approx_percentile({value}, {fraction}){keep}|{theirs}⟫", "double precision")
+
     def _bits(self, sources: list[Source], keep: str) -> Term:
         if self.choices.chance(3):
-            return Term(f"every({self._leaf('boolean', sources).sql}){keep}", "boolean")
+            function = self.choices.pick(["every", "⟪some|bool_or⟫"])
+            return Term(f"{function}({self._leaf('boolean', sources).sql}){keep}", "boolean")
         type_ = self.choices.pick(["int", "bigint"])
         function = self.choices.pick(["bit_and", "bit_or", "bit_xor"])
         return Term(f"{function}({self._leaf(type_, sources, tame=False).sql}){keep}", type_)

@@ -10,6 +10,7 @@ import itertools
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import psycopg
@@ -58,6 +59,8 @@ class World:
         """The choices that each view was made by."""
         self.epochs = [Epoch(0, 0)]
         self.last_row = 0
+        self.near = near_now(datetime.now(timezone.utc))
+        """Values of times around now, for conditions on the moment of reading."""
         self.changes: list[str] = []
         self.judge = psycopg.connect(dsn, autocommit=True, options="-c timezone=UTC -c statement_timeout=20000")
         self.schema = f"views_{next(_schemas)}"
@@ -119,6 +122,8 @@ class World:
         values = [str(self.last_row)]
         for column in STREAM_COLUMNS[1:]:
             options = TAME[column.type] if column.tame else TAME[column.type] + WILD[column.type]
+            if column.name in self.near and self.choices.chance(2):
+                options = self.near[column.name]
             values.append("NULL" if self.choices.chance(6) else self.choices.pick(options))
         return f"({', '.join(values)})"
 
@@ -253,6 +258,16 @@ class World:
 
     def told(self, query: RandomQuery) -> str:
         return f"{self.ours(query)}\njudged by\n{self.theirs(query, self.epochs[-1])}"
+
+
+def near_now(now: datetime) -> dict[str, list[str]]:
+    """Before and after each bound of a condition on the moment, and at least half an hour from all of them."""
+    hours = (-72.0, -26.5, -2.0, -0.4, 30.0)
+    moments = [now + timedelta(hours=number) for number in hours]
+    return {
+        "ts": [f"'{moment:%Y-%m-%d %H:%M:%S}'" for moment in moments],
+        "day": [f"'{now + timedelta(days=number):%Y-%m-%d}'" for number in (-5, -1, 0, 2)],
+    }
 
 
 def told_apart(ours: list[tuple[Any, ...]], theirs: list[tuple[Any, ...]]) -> str:

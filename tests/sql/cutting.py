@@ -55,18 +55,29 @@ class Pieced:
 
 
 class CutSessions:
-    """Sessions of a database of its own; `restart` closes and opens it in the middle of every such insert."""
+    """Sessions of a database of its own; `restart` closes and opens it in the middle of every such insert, unless a
+    transaction is open. What a session has set, it sets again."""
 
     def __init__(self, folder: Path, kernel: str, rows: int, *, restart: bool = False) -> None:
         self.folder, self.kernel, self.rows, self.restarts = folder, kernel, rows, restart
         self.db: Any = midstream.connect(str(folder))
         self.sessions: dict[str, Any] = {}
         self.streams: set[str] = set()
+        self.settings: dict[str, list[str]] = {}
+        self.open: set[str] = set()
+        """Sessions with a transaction."""
         self.whole = False
 
     def run(self, session: str, sql: str) -> Any:
         if created := CREATE_STREAM.match(sql):
             self.streams.add(created[1].lower())
+        word = sql.split()[0].upper().rstrip(";")
+        if word == "SET":
+            self.settings.setdefault(session, []).append(sql)
+        if word in ("BEGIN", "START"):
+            self.open.add(session)
+        elif word in ("COMMIT", "END", "ROLLBACK"):
+            self.open.discard(session)
         inserted = INSERT_VALUES.match(sql)
         if self.whole or inserted is None or inserted[2].lower() not in self.streams:
             return self._session(session).sql(sql)
@@ -76,14 +87,15 @@ class CutSessions:
         count = 0
         for number, part in enumerate(parts):
             count += int(self._session(session).sql(part).status.split()[-1])
-            if self.restarts and number == (len(parts) - 1) // 2:
+            if self.restarts and not self.open and number == (len(parts) - 1) // 2:
                 self._restart()
         return Pieced(f"INSERT 0 {count}")
 
     def _session(self, name: str) -> Any:
         if name not in self.sessions:
             self.sessions[name] = self.db.session()
-            self.sessions[name].sql(f"SET kernel = '{self.kernel}'")
+            for setting in (f"SET kernel = '{self.kernel}'", *self.settings.get(name, ())):
+                self.sessions[name].sql(setting)
         return self.sessions[name]
 
     def _restart(self) -> None:

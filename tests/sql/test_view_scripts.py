@@ -52,10 +52,10 @@ def test_neither_does_the_kernel(path: Path, cut: str, database: Any, tmp_path: 
     run_cut(path, cut, "spark", tmp_path)
 
 
-@pytest.mark.parametrize("rows", [1, 7])
+@pytest.mark.parametrize("cut", ["one_row", "seven_rows", "restarts"])
 @pytest.mark.parametrize("path", STREAMS, ids=name_of)
-def test_the_cut_changes_no_stream(path: Path, rows: int, database: Any, tmp_path: Path) -> None:
-    run_in(CutSessions(tmp_path / "cut.db", "duckdb", rows), path, tmp_path)
+def test_the_cut_changes_no_stream(path: Path, cut: str, database: Any, tmp_path: Path) -> None:
+    run_cut(path, cut, "duckdb", tmp_path)
 
 
 @pytest.mark.parametrize("path", JUDGED, ids=name_of)

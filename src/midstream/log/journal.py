@@ -473,6 +473,18 @@ class Journal:
                 if record.stream_id == stream_id and record.last_scn > after
             )
 
+    def seconds_after(self, stream_id: int, after: int) -> float:
+        """How old the oldest row of a stream is that the log holds and that came after an SCN; 0 if there is none."""
+        with self._turn:
+            times = (
+                record.at
+                for segment in [*self.closed, self._active]
+                for record in segment.records
+                if record.stream_id == stream_id and record.last_scn > after
+            )
+            oldest = min(times, default=None)
+            return 0.0 if oldest is None else self.now() - oldest
+
     @contextmanager
     def alone(self) -> Iterator[None]:
         """Everything before is on the disk and nobody appends: to register a reader, say. Whatever is done inside, no

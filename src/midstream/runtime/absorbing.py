@@ -38,6 +38,20 @@ class Ahead:
     """Who made them: one that has been renewed since must look for itself."""
 
 
+@dataclass(frozen=True)
+class Work:
+    """What a reader has absorbed since the database was opened: rows in and out, and the seconds of each step."""
+
+    batches: int = 0
+    rows: int = 0
+    made: int = 0
+    """Rows that it keeps of them."""
+    computing: float = 0.0
+    """In jobs, which all readers of a batch share."""
+    keeping: float = 0.0
+    """Until what was computed was on the disk and recorded."""
+
+
 @dataclass
 class Standing:
     """A reader at work."""
@@ -47,9 +61,7 @@ class Standing:
     failure: Error | None = None
     failures: int = 0
     retry_at: float = 0.0
-    rows: int = 0
-    seconds: float = 0.0
-    """What it has absorbed since the database was opened, and how long that took."""
+    work: Work = Work()
 
 
 @dataclass
@@ -125,9 +137,13 @@ class Absorber:
             beside = ()
             answers, others = self._answers(feed, due, asked, (), batch)
         own = [[*made, *new] for (made, _), new in zip(known, answers, strict=True)]
+        computed = time.monotonic()
         self._record_all(feed, due, batch, own, zip(beside, others, strict=True))
-        for standing in due:
-            standing.seconds += time.monotonic() - started
+        with self._lock:
+            for standing in due:
+                work = standing.work
+                computing, keeping = work.computing + computed - started, work.keeping + time.monotonic() - computed
+                standing.work = replace(work, computing=computing, keeping=keeping)
 
     def _answers(
         self,
@@ -200,7 +216,7 @@ class Absorber:
                     return None
                 self._store.catalog.keep_reader(entry, done.version)
                 standing.entry, standing.failure, standing.failures = entry, None, 0
-                standing.rows += batch.rows
+                standing.work = _more(standing.work, batch, answers)
                 done.settle()
                 return done
 
@@ -211,3 +227,8 @@ class Absorber:
             standing.retry_at = time.monotonic() + wait
             standing.failure = failure
             self._progress.notify_all()
+
+
+def _more(work: Work, batch: Batch, answers: Sequence[Answer]) -> Work:
+    made = sum(file.rows for answer in answers for file in answer.files)
+    return replace(work, batches=work.batches + 1, rows=work.rows + batch.rows, made=work.made + made)

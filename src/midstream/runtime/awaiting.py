@@ -116,4 +116,5 @@ class Awaiting:
         refresh = self._planned(view, state, wanted.settings)
         if refresh.kernel != "duckdb":
             return None
-        return replace(refresh, piece=over_batch(refresh.piece, refresh.upper.scans, due, batch))
+        piece = over_batch(refresh.piece, refresh.upper.scans, due, batch)
+        return replace(refresh, piece=piece, beside=batch.rows)

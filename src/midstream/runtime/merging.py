@@ -9,6 +9,8 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
@@ -21,6 +23,7 @@ from midstream.runtime.pipelines import PipelineReader, kept_files
 from midstream.runtime.states import KeptFile, State, as_input
 from midstream.runtime.store import Store
 from midstream.runtime.summaries import dead_slots
+from midstream.runtime.sweeping import Looks, counting_piece, is_worth_it, living_pieces
 
 if TYPE_CHECKING:
     from midstream.runtime.windows import Windows
@@ -31,6 +34,19 @@ PATIENCE = 1.0
 """So many seconds a merge lets those go first who wait for an answer."""
 
 
+@dataclass(frozen=True)
+class Merges:
+    """What the merges of a pipeline have cost since the database was opened."""
+
+    jobs: int = 0
+    rows_in: int = 0
+    rows_out: int = 0
+    seconds: float = 0.0
+
+    def plus(self, rows_in: int, rows_out: int, seconds: float) -> Merges:
+        return Merges(self.jobs + 1, self.rows_in + rows_in, self.rows_out + rows_out, self.seconds + seconds)
+
+
 class Merger:
     def __init__(
         self,
@@ -38,14 +54,21 @@ class Merger:
         plan: Callable[[ContinuousView], ViewPlan],
         windows: Windows,
         is_read: Callable[[State], bool],
+        readers: Callable[[], Sequence[PipelineReader]],
     ) -> None:
         self._store = store
         self._plan = plan
         self._windows = windows
         self._is_read = is_read
+        self._readers = readers
         self._lock = threading.Lock()
         self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="midstream-merge")
         self._merging: set[int] = set()
+        self.spent: dict[int, Merges] = {}
+        """By reader."""
+        self.now: Callable[[], datetime] = lambda: datetime.now(timezone.utc)
+        self._looks = Looks()
+        self._is_sweeping = False
         self._cancellation = Cancellation()
 
     def close(self) -> None:
@@ -68,6 +91,97 @@ class Merger:
         except RuntimeError:
             # The database is being closed.
             self._merging.discard(reader.id)
+
+    def sweep(self) -> None:
+        """Lets what is dead by now go from states that nothing else makes smaller."""
+        with self._lock:
+            if self._is_sweeping:
+                return
+            self._is_sweeping = True
+        try:
+            self._pool.submit(self._sweep_all)
+        except RuntimeError:
+            # The database is being closed.
+            self._is_sweeping = False
+
+    def _sweep_all(self) -> None:
+        try:
+            for reader in self._readers():
+                # One that is dropped just now, say: whatever fails is tried again the next time.
+                with suppress(Error):
+                    self._sweep(reader)
+        finally:
+            with self._lock:
+                self._is_sweeping = False
+
+    def _sweep(self, reader: PipelineReader) -> None:
+        """Files of which much is dead are written again, one after the other, while the reader has nothing to do.
+        What windows no longer need goes when they are merged, which their rows bring about."""
+        state, program = reader.state, reader.state.program
+        dead = self._dead(state) if program.slot_key is None else None
+        due = self._looks.due(state, dead) if dead is not None else []
+        if dead is None or not due or not self._may_sweep(reader):
+            return
+        pieces = [counting_piece(state, file, dead) for file in due]
+        found = self._store.engine.run(
+            program.kernel, pieces, label="count dead partials", cancellation=self._cancellation
+        )
+        for file, answer in zip(due, found, strict=True):
+            assert answer.table is not None
+            if not is_worth_it(file, int(answer.table.column(0)[0].as_py())):
+                self._looks.note([file], dead)
+            elif self._may_sweep(reader):
+                self._looks.note(self._without(reader, file, dead), dead)
+
+    def _may_sweep(self, reader: PipelineReader) -> bool:
+        return not self._cancellation.requested and self._store.streams.is_idle(reader.id)
+
+    def _without(self, reader: PipelineReader, file: KeptFile, dead: str) -> list[KeptFile]:
+        """Writes a file again without what is dead."""
+        state, started, new = reader.state, time.monotonic(), list[KeptFile]()
+        try:
+            for piece in living_pieces(state, file, dead):
+                self._stand_back()
+                run, stop = self._store.engine.run, self._cancellation
+                answers = run(state.program.kernel, [piece], label="remove dead partials", cancellation=stop)
+                new += kept_files(self._store, answers, file.upto, file.level)
+        except Error:
+            _doom(new)
+            raise
+        self._note(reader, [file], new, started)
+        return new if self._swap(reader, [file], new) else []
+
+    def _swap(self, reader: PipelineReader, old: Sequence[KeptFile], new: Sequence[KeptFile]) -> bool:
+        """Puts files in the place of others; not if somebody came meanwhile who wants the state as of an SCN between,
+        or if the pipeline is gone."""
+        streams, state = self._store.streams, reader.state
+        gone, is_swapped = {id(file) for file in old}, False
+        before = max((file.upto for file in old), default=0)
+
+        def swapped() -> str:
+            nonlocal is_swapped
+            between = len({file.upto for file in old}) > 1 and any(before > cut for cut in streams.cuts)
+            if not between and gone <= {id(file) for file in state.files}:
+                place = next(number for number, file in enumerate(state.files) if id(file) in gone)
+                left = [file for file in state.files if id(file) not in gone]
+                state.files = [*left[:place], *new, *left[place:]]
+                is_swapped = True
+            return state.written()
+
+        streams.rewrite(reader.id, swapped)
+        _doom(old if is_swapped else new)
+        return is_swapped
+
+    def _note(self, reader: PipelineReader, old: Sequence[KeptFile], new: Sequence[KeptFile], started: float) -> None:
+        before, after = (sum(file.rows for file in files) for files in (old, new))
+        with self._lock:
+            known = self.spent.get(reader.id, Merges())
+            self.spent[reader.id] = known.plus(before, after, time.monotonic() - started)
+
+    def forget(self, reader_id: int) -> None:
+        """A pipeline is gone."""
+        with self._lock:
+            self.spent.pop(reader_id, None)
 
     def _merge_all(self, reader: PipelineReader) -> None:
         try:
@@ -93,30 +207,19 @@ class Merger:
         old = state.crowded(streams.cuts, idle=streams.is_idle(reader.id), is_read=self._is_read(state))
         if not old:
             return False
-        pieces = self._merge_pieces(state, old)
-        run, kernel = self._store.engine.run, state.program.kernel
+        dead = self._dead(state)
+        pieces = self._merge_pieces(state, old, dead)
+        run, kernel, started = self._store.engine.run, state.program.kernel, time.monotonic()
         answers = run(kernel, pieces, label="merge partials", cancellation=self._cancellation)
         upto, level = max(file.upto for file in old), max(file.level for file in old) + 1
         new = kept_files(self._store, answers, upto, level)
-        gone = {id(file) for file in old}
+        self._looks.note(new, dead)
+        self._note(reader, old, new, started)
+        return self._swap(reader, old, new)
 
-        def merged() -> str:
-            if any(file.upto > cut for cut in streams.cuts for file in new):
-                # Somebody came meanwhile who wants the state as of an SCN between.
-                for file in new:
-                    file.doom()
-                return state.written()
-            state.files = [*new, *(file for file in state.files if id(file) not in gone)]
-            for file in old:
-                file.doom()
-            return state.written()
-
-        return streams.rewrite(reader.id, merged) and new[0] in state.files if new else False
-
-    def _merge_pieces(self, state: State, old: Sequence[KeptFile]) -> list[Piece]:
+    def _merge_pieces(self, state: State, old: Sequence[KeptFile], dead: str | None) -> list[Piece]:
         program = state.program
         output = WriteParquet(state.folder, program.columns)
-        dead = self._dead(state)
         keys = [key for key in program.keys if key != program.slot_key]
         parts = self._store.engine.cores if sum(file.rows for file in old) > MANY_ROWS and keys else 1
         pieces = []
@@ -165,7 +268,7 @@ class Merger:
         for view in members:
             plan = self._plan(view)
             pipelines = [p for p in plan.pipelines if p.name == state.program.name]
-            words = plan.words(datetime.now(timezone.utc), 0)
+            words = plan.words(self.now(), 0)
             if plan.windows:
                 needed = self._windows.needed(view, plan)
                 if needed is None:
@@ -187,6 +290,11 @@ def _by_slot(program: Program) -> str:
     if program.slot_key is None or program.kernel != "duckdb":
         return program.merge
     return f'SELECT * FROM ({program.merge}) AS merged ORDER BY "{program.slot_key}"'
+
+
+def _doom(files: Sequence[KeptFile]) -> None:
+    for file in files:
+        file.doom()
 
 
 def _share_of_keys(keys: Sequence[str], part: int, parts: int, kernel: str) -> str:

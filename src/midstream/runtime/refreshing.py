@@ -13,7 +13,7 @@ from midstream.plan import BoundQuery, Scan
 from midstream.plan.cut import Program, ViewPlan
 from midstream.relations.table import Table
 from midstream.relations.view import ContinuousView, Derived
-from midstream.runtime.query import choose_kernel
+from midstream.runtime.query import Choice, choose_kernel
 from midstream.runtime.reading import Sources, add_scan
 from midstream.runtime.results import Moment, Result
 from midstream.runtime.states import KeptFile, as_input, main_and_rest
@@ -43,6 +43,8 @@ class Refresh:
     sources: Sources
     kept: Inputs
     """The files that it reads, which stay as long as they are held."""
+    beside: int = 0
+    """Rows of a batch that it reads, too."""
 
     def result(self, answer: Answer, seconds: float) -> Result:
         state = self.picture.state
@@ -54,19 +56,21 @@ class Refresh:
             self.words,
             {table.id: state.versions[table.id] for table in tables},
             seconds,
-            self.sources.rows,
+            self.sources.rows + self.beside,
         )
 
 
-def plan_refresh(
-    store: Store,
-    view: ContinuousView,
-    plan: ViewPlan,
-    kept: Inputs,
-    picture: Moment,
-    settings: Mapping[str, object],
-    folder: str,
-) -> Refresh:
+@dataclass(frozen=True)
+class Chosen:
+    """The upper query as it would run now: its text, its inputs, and its kernel with the reason."""
+
+    words: Mapping[str, str]
+    upper: BoundQuery
+    sources: Sources
+    choice: Choice
+
+
+def choose_upper(store: Store, plan: ViewPlan, kept: Inputs, picture: Moment, settings: Mapping[str, object]) -> Chosen:
     """The upper query over what is kept. Where one large run of partials has nearly all groups, only those that
     something new has come to are merged."""
     words = plan.words(datetime.now(timezone.utc), picture.state.scn)
@@ -80,6 +84,20 @@ def plan_refresh(
     if choice.kernel != "duckdb":
         upper = plan.upper(words)
         sources = sources_for(store, plan, upper, kept, {}, picture, choice.kernel)
+    return Chosen(words, upper, sources, choice)
+
+
+def plan_refresh(
+    store: Store,
+    view: ContinuousView,
+    plan: ViewPlan,
+    kept: Inputs,
+    picture: Moment,
+    settings: Mapping[str, object],
+    folder: str,
+) -> Refresh:
+    chosen = choose_upper(store, plan, kept, picture, settings)
+    words, upper, sources, choice = chosen.words, chosen.upper, chosen.sources, chosen.choice
     os.makedirs(folder, exist_ok=True)
     columns = tuple((f"c{number}", output.type) for number, output in enumerate(upper.outputs))
     piece = sources.piece(upper.sql(choice.kernel), WriteParquet(folder, columns, compressed=False))

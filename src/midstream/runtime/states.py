@@ -52,10 +52,15 @@ def _remove(path: str) -> None:
         os.rmdir(os.path.dirname(path))
 
 
-def as_input(files: Sequence[KeptFile], columns: Sequence[tuple[str, Type]]) -> Files:
+def as_input(
+    files: Sequence[KeptFile],
+    columns: Sequence[tuple[str, Type]],
+    row_groups: tuple[tuple[int, ...], ...] | None = None,
+) -> Files:
     return Files(
         tuple(file.path for file in files),
         tuple(FileColumn(name, type_) for name, type_ in columns),
+        row_groups=row_groups,
         rows=sum(file.rows for file in files),
         bytes=sum(file.bytes for file in files),
     )
@@ -70,7 +75,7 @@ class StaticFiles:
     tables: tuple[tuple[int, int], ...] = ()
     """The tables that it was computed from, and their Delta versions."""
     scn: int = 0
-    """The SCN that they are of."""
+    """As of which it was computed. A view that shares it later found the tables unchanged until then."""
 
 
 @dataclass

@@ -34,7 +34,7 @@ class StreamStatus:
 
 
 class Rates:
-    """Rows a second of each stream, from how many there were at earlier looks."""
+    """Rows a second of each stream, or each reader, from how many there were at earlier looks."""
 
     _SPAN = 10.0
 
@@ -55,3 +55,6 @@ class Rates:
         at, before = self._seen[stream_id][0]
         elapsed = time.monotonic() - at
         return (rows - before) / elapsed if elapsed > 0.1 else 0.0
+
+    def forget(self, id: int) -> None:
+        self._seen.pop(id, None)

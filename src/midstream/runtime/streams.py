@@ -29,7 +29,7 @@ from midstream.maintenance.engine import Cancellation
 from midstream.relations.catalog import CatalogState, ReaderEntry
 from midstream.relations.stream import Stream
 from midstream.relations.view import ContinuousView
-from midstream.runtime.absorbing import Absorber, Feed, Standing
+from midstream.runtime.absorbing import Absorber, Feed, Standing, Work
 from midstream.runtime.readers import Reader, ReaderMaker
 from midstream.runtime.store import Store
 from midstream.runtime.stream_status import Rates, ReaderStatus, StreamStatus
@@ -99,7 +99,7 @@ class Streams:
         self._pool = ThreadPoolExecutor(max_workers=2, thread_name_prefix="midstream-absorb")
         self._cancellation = Cancellation()
         self._thread = threading.Thread(target=self._run, name="midstream-streams", daemon=True)
-        self._rates = Rates()
+        self._rates, self._reader_rates = Rates(), Rates()
         self._dead: deque[str] = deque()
         """Files that all readers have. To remove a large one takes long, so nobody waits for it."""
         self.absorber = Absorber(store, self._progress, self._lock, self._cancellation)
@@ -177,6 +177,7 @@ class Streams:
             self._feeds.pop(stream.id, None)
             self.journal.forget(stream.id)
             self.backlog.forget(stream.id)
+            self._rates.forget(stream.id)
             self._progress.notify_all()
         # What a COPY is still writing there goes when the database is opened again.
         with suppress(OSError):
@@ -224,6 +225,7 @@ class Streams:
             self._store.catalog.drop_reader(reader_id)
             for feed in self._feeds.values():
                 if feed.readers.pop(reader_id, None) is not None:
+                    self._reader_rates.forget(reader_id)
                     self.journal.want(feed.stream.id, bool(feed.readers))
                     self._settle(feed)
             self._progress.notify_all()
@@ -413,6 +415,16 @@ class Streams:
         """How many rows a reader has yet to absorb."""
         return self.journal.rows_after(entry.stream_id, entry.absorbed)
 
+    def seconds_behind(self, entry: ReaderEntry) -> float:
+        """How old the oldest acknowledged row is that a reader has yet to absorb."""
+        return self.journal.seconds_after(entry.stream_id, entry.absorbed)
+
+    def work_of(self, reader_id: int) -> tuple[Work, float]:
+        """What a reader has absorbed since the database was opened, and how many rows a second lately."""
+        with self._lock:
+            standing = self._standing(reader_id)
+            return standing.work, self._reader_rates.rate(reader_id, standing.work.rows)
+
     def has_news(self, stream_id: int, after: int, upto: int) -> bool:
         """Whether a stream got rows between two SCNs."""
         return self.journal.has_rows(stream_id, after, upto)
@@ -459,8 +471,10 @@ class Streams:
 
     def _look_at_rates(self) -> None:
         with self._lock:
-            for id in self._feeds:
+            for id, feed in self._feeds.items():
                 self._rates.look(id, self.journal.standing(id).rows)
+                for reader_id, standing in feed.readers.items():
+                    self._reader_rates.look(reader_id, standing.work.rows)
 
     def _close_segment(self) -> None:
         active = self.journal.active
@@ -520,10 +534,7 @@ class Streams:
             feed.held_at = None
             return False
         feed.held_at = feed.held_at or now
-        if now - feed.held_at < HOLD_SECONDS:
-            return True
-        feed.held_at = None
-        return False
+        return now - feed.held_at < HOLD_SECONDS
 
     @staticmethod
     def _first_segment(feed: Feed, standing: Standing) -> int | None:
@@ -608,7 +619,7 @@ class Streams:
         rows, size, waiting = self.backlog.standing(feed.stream.id)
         with self._lock:
             readers = [
-                ReaderStatus(s.entry.name, s.entry.kind, s.entry.absorbed, s.rows, s.failure)
+                ReaderStatus(s.entry.name, s.entry.kind, s.entry.absorbed, s.work.rows, s.failure)
                 for s in sorted(feed.readers.values(), key=lambda s: (s.entry.absorbed, s.entry.name))
             ]
         rate = self._rates.rate(feed.stream.id, standing.rows)

@@ -154,6 +154,8 @@ class Housekeeper:
     def _run(self) -> None:
         seen = self._store.catalog.state.scn
         while not self._stop.wait(self._every):
+            # Time passes also where nothing is committed.
+            self._store.views.merger.sweep()
             scn = self._store.catalog.state.scn
             if scn == seen:
                 continue

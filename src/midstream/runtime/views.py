@@ -13,10 +13,13 @@ import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from datetime import datetime, timezone
+from itertools import pairwise
 from typing import TypedDict, cast
 
 from midstream.errors import Cancelled, Error, TransactionConflict, UndefinedName
+from midstream.kernels import Kernel
 from midstream.log.batches import Batch
 from midstream.maintenance.engine import Answer, Cancellation, FileColumn, Files
 from midstream.plan import BindContext
@@ -47,6 +50,20 @@ LATELY = 10.0
 """A view whose result was computed and read within so many seconds is refreshed together with others."""
 
 
+@dataclass(frozen=True)
+class Measured:
+    """A refresh, and the seconds of each of its steps."""
+
+    result: Result
+    kernel: Kernel
+    waited: float
+    """Until the view's pipelines had absorbed everything,"""
+    inner: float
+    """until the views that it reads had their results,"""
+    computed: float
+    """and until the upper query had run."""
+
+
 class Views:
     """Thread-safe."""
 
@@ -58,7 +75,9 @@ class Views:
         self._results: dict[int, Result] = {}
         self._crowds: dict[tuple[int, ...], Crowd] = {}
         self.windows = Windows(store, self)
-        self.merger = Merger(store, self.plan, self.windows, self._is_read)
+        self.merger = Merger(
+            store, self.plan, self.windows, self._is_read, lambda: [reader for _, reader in self.readers()]
+        )
         self._maker = Maker(store, self.plan, self.readers, self._attend)
         self._awaiting = Awaiting(store, self.plan, self.readers_of, self._planned_now)
         self.path = store.path / "views"
@@ -207,6 +226,7 @@ class Views:
                 self._store.streams.rewrite(entry.id, reader.state.written)
                 continue
             self._store.streams.unregister(entry.id)
+            self.merger.forget(entry.id)
             reader.state.doom()
 
     # --- reading ---------------------------------------------------------------------------------
@@ -269,9 +289,31 @@ class Views:
                     results = self._refreshed(list(wanted.values()), state, settings, cancellation)
         return Moment(state, results)
 
+    def measured(
+        self, view: ContinuousView, settings: Mapping[str, object], cancellation: Cancellation | None
+    ) -> Measured:
+        """Computes the result of a view anew, whether or not the kept one holds, and says what each step took."""
+        self._advance_windows_below([view], cancellation)
+        with ExitStack() as turns:
+            for key in self._turn_keys([view]):
+                turns.enter_context(self._turn(*key))
+            state = turns.enter_context(self._store.streams.cut())
+            times = [time.monotonic()]
+            self._wait(view, state, cancellation)
+            times.append(time.monotonic())
+            inner = self._refreshed(self.inner_views(view), state, settings, cancellation)
+            times.append(time.monotonic())
+            refresh = self._planned_now(view, state, settings, inner)
+            label, wanted = f'refresh "{view.name}"', [(refresh.kernel, refresh.piece)]
+            [answer] = run_by_kernel(self._store, wanted, label=label, cancellation=cancellation)
+            times.append(time.monotonic())
+            result = self._keep(refresh, answer, times[3] - times[2])
+        steps = tuple(after - before for before, after in pairwise(times))
+        return Measured(result, refresh.kernel, *steps)
+
     def _advance_windows_below(self, views: Iterable[ContinuousView], stop: Cancellation | None) -> None:
         """Views over windows hand on every window that is complete by now to the views that read them as streams."""
-        baskets = {reader.stream.id for id in self._with_inner(views) for _, reader in self.readers_of(id)
+        baskets = {reader.stream.id for id in self.with_inner(views) for _, reader in self.readers_of(id)
                    if reader.stream.is_basket}  # fmt: skip
         if not baskets:
             return
@@ -315,16 +357,17 @@ class Views:
     def _turn_keys(self, views: Iterable[ContinuousView]) -> list[tuple[str, int]]:
         """What a refresh waits its turn for. Those who wait for one stream go together: the first refreshes for all. A
         view that takes long is refreshed for itself."""
-        ids = self._with_inner(views)
+        ids = self.with_inner(views)
         quick = [id for id in ids if (known := self._results.get(id)) is None or known.seconds < LONG]
         streams = {entry.stream_id for id in quick for entry, _ in self.readers_of(id)}
         return [*(("stream", id) for id in sorted(streams)), *(("view", id) for id in sorted(ids))]
 
-    def _with_inner(self, views: Iterable[ContinuousView]) -> set[int]:
+    def with_inner(self, views: Iterable[ContinuousView]) -> set[int]:
+        """Views, and all continuous views below them."""
         found: set[int] = set()
         for view in views:
             found.add(view.id)
-            found |= self._with_inner(self.inner_views(view))
+            found |= self.with_inner(self.inner_views(view))
         return found
 
     def last(self, view_id: int) -> Result | None:
@@ -488,12 +531,17 @@ class Views:
         inner: Mapping[int, Result] | None = None,
     ) -> Refresh:
         """With what its pipelines have now."""
-        readers, files = self._readers_for(view, state), dict[str, list[KeptFile]]()
-        for _, reader in readers:
-            files.setdefault(reader.state.program.name, []).extend(reader.state.upto(state.scn))
-        kept = Inputs({reader.state.program.name: reader.state.program for _, reader in readers}, files)
+        kept = self.kept_of(self._readers_for(view, state), state)
         plan, folder = self.plan(view, state), self._results_folder(view.id)
         return plan_refresh(self._store, view, plan, kept, Moment(state, inner or {}), settings, folder)
+
+    @staticmethod
+    def kept_of(readers: Sequence[tuple[ReaderEntry, PipelineReader]], state: CatalogState) -> Inputs:
+        """What the pipelines of a view have up to an SCN."""
+        files = dict[str, list[KeptFile]]()
+        for _, reader in readers:
+            files.setdefault(reader.state.program.name, []).extend(reader.state.upto(state.scn))
+        return Inputs({reader.state.program.name: reader.state.program for _, reader in readers}, files)
 
     def _keep(self, refresh: Refresh, answer: Answer, seconds: float) -> Result:
         id, result = refresh.view.id, refresh.result(answer, seconds)

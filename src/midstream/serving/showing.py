@@ -26,7 +26,7 @@ from midstream.serving import query_plans
 from midstream.serving.result import Result, Row
 from midstream.serving.session import Session
 from midstream.serving.values import without_query
-from midstream.serving.view_plans import explain_new, explain_view, facts_of, frozen_tables
+from midstream.serving.view_plans import explain_new, explain_view, facts_of, frozen_tables, measure_view
 from midstream.sql import parse_query
 from midstream.sql.mentions import place_of_name
 from midstream.sql.statements import (
@@ -119,20 +119,22 @@ def _views(session: Session, state: CatalogState) -> Result:
     views = sorted(found, key=lambda v: v.name)
     columns = [("name", TEXT), ("kind", TEXT), ("reads", TEXT), ("query", TEXT), ("rows", BIGINT)]
     columns += [("lag_rows", BIGINT), ("result_age_seconds", DOUBLE), ("state_bytes", BIGINT), ("refreshes", BIGINT)]
-    columns += [("last_refresh_ms", DOUBLE)]
+    columns += [("last_refresh_ms", DOUBLE), ("lag_seconds", DOUBLE), ("rows_per_second", DOUBLE)]
     rows: list[Row] = []
     for view in views:
         plain = (view.name, _kind_of_view(view), ", ".join(view.reads))
         if isinstance(view, MaterializedView):
-            rows.append((*plain, view.query, *_stored_facts(session, view, state)))
+            rows.append((*plain, view.query, *_stored_facts(session, view, state), None, None))
             continue
         if not isinstance(view, ContinuousView):
-            rows.append((*plain, view.query, None, None, None, None, None, None))
+            rows.append((*plain, view.query, *[None] * 8))
             continue
-        behind, size, seconds, count, age, held = facts_of(session, view)
+        facts = facts_of(session, view)
+        age, spent = facts.result_age, facts.last_refresh_seconds
         ages = None if age is None else round(age, 1)
-        spent = None if seconds is None else round(seconds * 1000, 1)
-        rows.append((*plain, view.query, held, behind, ages, size, count, spent))
+        took = None if spent is None else round(spent * 1000, 1)
+        result = (facts.rows, facts.lag_rows, ages, facts.state_bytes, facts.refreshes, took)
+        rows.append((*plain, view.query, *result, round(facts.lag_seconds, 1), round(facts.rows_per_second, 1)))
     return Result.of_rows(columns, rows, status="SHOW", scn=state.scn)
 
 
@@ -194,12 +196,15 @@ def _stream_facts(session: Session) -> Iterator[Row]:
 
 def _view_facts(session: Session, state: CatalogState) -> Iterator[Row]:
     for view in sorted((r for r in state.relations.values() if isinstance(r, ContinuousView)), key=lambda v: v.name):
-        behind, size, seconds, count, age, held = facts_of(session, view)
-        made = f"{held or 0:,} rows, {age or 0:,.1f} s old, made in {(seconds or 0) * 1000:,.0f} ms"
-        newest = "none yet" if age is None else made
+        facts = facts_of(session, view)
+        newest = "none yet"
+        if facts.result_age is not None:
+            took = (facts.last_refresh_seconds or 0) * 1000
+            newest = f"{facts.rows or 0:,} rows, {facts.result_age:,.1f} s old, made in {took:,.0f} ms"
         yield (
             f"view {view.name}",
-            f"{behind:,} rows behind, {size:,} bytes of state, {count} refreshes; result: {newest}",
+            f"{facts.lag_rows:,} rows and {facts.lag_seconds:,.1f} s behind, {facts.rows_per_second:,.0f} rows/s, "
+            f"{facts.state_bytes:,} bytes of state, {facts.refreshes} refreshes; result: {newest}",
         )
 
 
@@ -289,10 +294,14 @@ def explain(session: Session, statement: Explain, context: BindContext) -> Resul
         if isinstance(target, str):
             view = schema.relation(target)
             if isinstance(view, ContinuousQuery | MaterializedView):
+                if statement.analyze:
+                    raise _only_read()
                 lines = query_plans.explain_kept(session, view, picture.state)
                 return Result.of_lines("plan", lines, status="EXPLAIN", scn=picture.state.scn)
             if isinstance(view, ContinuousView):
-                lines = explain_view(session, view, picture.state, context)
+                measured = measure_view(session, view, cancellation) if statement.analyze else []
+                seen = session.store.catalog.state if statement.analyze else picture.state
+                lines = [*explain_view(session, view, seen), *measured]
                 return Result.of_lines("plan", lines, status="EXPLAIN", scn=picture.state.scn)
             target = _view_query(schema, target)
         if isinstance(target, CreateView) and reads_stream(target, picture.state) is not None:
@@ -304,8 +313,8 @@ def explain(session: Session, statement: Explain, context: BindContext) -> Resul
             return _explain_values(schema, target, statement.analyze)
         bound = _bound(target, schema, context)
         views = [scan.relation for scan in bound.scans if isinstance(scan.relation, ContinuousView)]
-        seen = session.store.views.known(views, picture.state) if views else picture
-        choice, sources = query.prepare(session.store, seen, bound, session.settings)
+        known = session.store.views.known(views, picture.state) if views else picture
+        choice, sources = query.prepare(session.store, known, bound, session.settings)
         lines = list(explain_query(bound, choice.kernel, choice.reason, sources.inputs))
         if isinstance(target, CreateView):
             reads = ", ".join(relations_read(target.query, picture.state))
@@ -322,21 +331,21 @@ def explain(session: Session, statement: Explain, context: BindContext) -> Resul
                     lines.append(_view_cost(view, result, fresh))
             lines.append(f"Ran in {seconds * 1000:,.0f} ms, {table.num_rows:,} rows.")
         elif statement.analyze:
-            raise _only_select()
+            raise _only_read()
     return Result.of_lines("plan", lines, status="EXPLAIN", scn=picture.state.scn)
 
 
 def _view_cost(view: ContinuousView, result: ViewResult, fresh: float) -> str:
     return (
         f'View "{view.name}": its result of SCN {result.scn}, {result.rows:,} rows from {result.rows_in:,} rows of '
-        f"partials and tables, took {result.seconds * 1000:,.0f} ms; views took {fresh * 1000:,.0f} ms here."
+        f"inputs, took {result.seconds * 1000:,.0f} ms; views took {fresh * 1000:,.0f} ms here."
     )
 
 
 def _explain_values(schema: StateSchema, statement: InsertValues, analyze: bool) -> Result:
     table = _target(schema, statement.table)
     if analyze:
-        raise _only_select()
+        raise _only_read()
     kind = "stream" if isinstance(table, Stream) else "table"
     lines = [f'Insert of {len(statement.rows):,} literal rows into {kind} "{table.name}": no job.']
     if isinstance(table, Stream):
@@ -348,8 +357,11 @@ def _explain_values(schema: StateSchema, statement: InsertValues, analyze: bool)
     return Result.of_lines("plan", lines, status="EXPLAIN", scn=schema.state.scn)
 
 
-def _only_select() -> Unsupported:
-    return Unsupported("EXPLAIN (ANALYZE) takes a SELECT", hint="EXPLAIN without ANALYZE takes any statement.")
+def _only_read() -> Unsupported:
+    return Unsupported(
+        "EXPLAIN (ANALYZE) takes a SELECT, or a view that is computed at a read",
+        hint="EXPLAIN without ANALYZE takes any statement.",
+    )
 
 
 def dropped_meanwhile(name: str) -> TransactionConflict:

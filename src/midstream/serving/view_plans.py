@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
 from functools import partial
 
+from midstream.maintenance.engine import Cancellation
 from midstream.plan import BindContext
 from midstream.plan.cut import Pipeline, ViewPlan
 from midstream.plan.cut.build import text_of
@@ -17,7 +20,7 @@ from midstream.relations.view import ContinuousView
 from midstream.relations.window import Window
 from midstream.runtime.pipelines import PipelineReader
 from midstream.runtime.query import choose_kernel
-from midstream.runtime.results import Result
+from midstream.runtime.refreshing import Chosen, choose_upper, sources_for
 from midstream.runtime.views import how_to_cut
 from midstream.serving.session import Session
 from midstream.sql.statements import CreateView
@@ -36,11 +39,11 @@ def explain_new(session: Session, statement: CreateView, state: CatalogState, co
     lines += _maintenance_lines(maintenance, plan) if plan.windows else []
     for pipeline in plan.pipelines:
         is_pair = pipeline in plan.pairs
-        lines += _pair_lines(pipeline) if is_pair else _pipeline_lines(pipeline, fold([pipeline]), (), state)
-    return [*lines, *_upper_lines(session, plan, state, context), *_notices(plan)]
+        lines += _pair_lines(pipeline) if is_pair else _pipeline_lines(pipeline, fold([pipeline]), (), state, None)
+    return [*lines, *_upper_lines(session, plan, state, (), "auto"), *_notices(plan)]
 
 
-def explain_view(session: Session, view: ContinuousView, state: CatalogState, context: BindContext) -> list[str]:
+def explain_view(session: Session, view: ContinuousView, state: CatalogState) -> list[str]:
     views = session.store.views
     plan, readers = views.plan(view, state), views.readers_of(view.id)
     lines = [f'View "{view.name}" is {"over windows" if plan.windows else "continuous"}: {_when(plan)}.']
@@ -51,8 +54,10 @@ def explain_view(session: Session, view: ContinuousView, state: CatalogState, co
             lines += _pair_lines(pipeline)
             continue
         own = [(entry, reader) for entry, reader in readers if reader.state.program.name == pipeline.name]
-        lines += _pipeline_lines(pipeline, fold([pipeline], own[0][1].kernel if own else None), own, state)
-    lines += _upper_lines(session, plan, state, context)
+        folded = fold([pipeline], own[0][1].kernel if own else None)
+        lines += _pipeline_lines(pipeline, folded, own, state, _frozen_at(plan, readers))
+        lines += _work_lines(session, own, state)
+    lines += _upper_lines(session, plan, state, readers, view.kernel)
     lines += _results_lines(session, view) if plan.windows else _refresh_lines(session, view)
     return [*lines, *_notices(plan)]
 
@@ -137,7 +142,9 @@ def _notices(plan: ViewPlan) -> list[str]:
     return [f"Note: {notice}." for notice in plan.notices]
 
 
-def _pipeline_lines(pipeline: Pipeline, folded: Folded, readers: Readers, state: CatalogState) -> Iterator[str]:
+def _pipeline_lines(
+    pipeline: Pipeline, folded: Folded, readers: Readers, state: CatalogState, frozen_at: int | None
+) -> Iterator[str]:
     program = readers[0][1].state.program if readers else folded.program
     streams = {r.id: r.name for r in state.relations.values() if isinstance(r, Stream)}
     named = ", ".join(f'"{streams.get(id, id)}"' for id in program.feeds if id)
@@ -152,10 +159,10 @@ def _pipeline_lines(pipeline: Pipeline, folded: Folded, readers: Readers, state:
     elif pipeline.rows.late:
         yield "  Conditions on the moment of reading, or on a query around, are asked then: what they need is a key"
         if pipeline.dead is not None:
-            yield "  Groups that no later read can ask for go when partials are merged"
+            yield "  Groups that no later read can ask for go when partials are merged, and from large files in between"
     yield f"  Keeps: {len(program.columns) - len(program.keys)} columns of partials, {len(program.keys)} of keys"
     yield from _sharing(readers, state)
-    yield from _static_lines(folded, readers, state)
+    yield from _static_lines(folded, readers, frozen_at)
     for id, feed in program.feeds.items():
         what = f'of "{streams.get(id, id)}"' if id else "of tables alone, once"
         yield f"  SQL for the rows {what}:"
@@ -178,15 +185,29 @@ def _sharing(readers: Readers, state: CatalogState) -> Iterator[str]:
         yield f"  Shared by views {', '.join(members)}: one pass over each batch, one state"
 
 
-def _static_lines(folded: Folded, readers: Readers, state: CatalogState) -> Iterator[str]:
+def _frozen_at(plan: ViewPlan, readers: Readers) -> int | None:
+    """The SCN of all tables that a view reads below its groupings: that of the last static input that was computed for
+    it. Those that it shares are older, and were found unchanged by then."""
+    own = {(pipeline.name, static.relation.name) for pipeline in plan.pipelines for static in pipeline.rows.statics}
+    return max(
+        (
+            kept.scn
+            for _, reader in readers
+            for name, kept in reader.state.statics.items()
+            if (reader.state.program.name, name) in own
+        ),
+        default=None,
+    )
+
+
+def _static_lines(folded: Folded, readers: Readers, frozen_at: int | None) -> Iterator[str]:
     for static in folded.statics:
         tables = ", ".join(f'"{scan.relation.name}"' for scan in static.query.scans)
         if not readers:
             yield f"  Static input {static.relation.name} from {tables}: computed at CREATE, and frozen from then on"
             continue
-        kept = readers[0][1].state.statics[static.relation.name]
-        rows = sum(file.rows for file in kept.files)
-        yield f"  Static input {static.relation.name} from {tables}: {rows:,} rows, frozen as of SCN {kept.scn}"
+        rows = sum(file.rows for file in readers[0][1].state.statics[static.relation.name].files)
+        yield f"  Static input {static.relation.name} from {tables}: {rows:,} rows, frozen as of SCN {frozen_at}"
     if folded.statics and folded.program.keeps_rows:
         yield "  Why frozen: it is below a grouping; the answer is that of a view that keeps no rows"
     elif folded.statics:
@@ -206,17 +227,53 @@ def _state_lines(readers: Readers) -> Iterator[str]:
         )
 
 
-def _upper_lines(session: Session, plan: ViewPlan, state: CatalogState, context: BindContext) -> Iterator[str]:
-    words = plan.words(context.now, state.scn)
-    upper = plan.upper({**words, **(plan.window_words(0, {}) if plan.windows and not plan.times else {})})
-    choice = choose_kernel(upper, 0, session.settings)
+def _work_lines(session: Session, readers: Readers, state: CatalogState) -> Iterator[str]:
+    """Rows in and out of a pipeline, and what each step took, since the database was opened."""
+    streams = {r.id: r.name for r in state.relations.values() if isinstance(r, Stream)}
+    for entry, reader in readers:
+        work, rate = session.store.streams.work_of(entry.id)
+        of = f' of "{streams[entry.stream_id]}"' if entry.stream_id in streams and len(readers) > 1 else ""
+        yield (
+            f"  Absorbed since the database was opened{of}: {work.rows:,} rows in {work.batches:,} batches, "
+            f"{work.made:,} rows of partials out; {_ms(work.computing)} in jobs, which all readers of a batch share, "
+            f"and {_ms(work.keeping)} to keep what they made; {rate:,.0f} rows/s lately"
+        )
+        merges = session.store.views.merger.spent.get(reader.id)
+        if merges is not None:
+            yield (
+                f"  Merged in the background{of}: {merges.jobs:,} times, {merges.rows_in:,} rows of partials in, "
+                f"{merges.rows_out:,} out, {_ms(merges.seconds)}"
+            )
+
+
+def _ms(seconds: float) -> str:
+    return f"{seconds * 1000:,.0f} ms"
+
+
+def _chosen(session: Session, plan: ViewPlan, state: CatalogState, readers: Readers, kernel: str) -> Chosen:
+    """The upper query over what is kept now. That of windows is told by the first one."""
+    views = session.store.views
+    kept, picture = views.kept_of(readers, state), views.known(plan.reads, state)
+    if not plan.windows:
+        return choose_upper(session.store, plan, kept, picture, session.settings)
+    words = plan.words(datetime.now(timezone.utc), state.scn)
+    upper = plan.upper({**words, **(plan.window_words(0, {}) if not plan.times else {})})
+    sources = sources_for(session.store, plan, upper, kept, {}, picture, "duckdb")
+    forced = "spark" if kernel == "spark" else "duckdb" if plan.pairs else "auto"
+    choice = choose_kernel(upper, sources.bytes, {**session.settings, "kernel": forced})
+    return Chosen(words, upper, sources, choice)
+
+
+def _upper_lines(session: Session, plan: ViewPlan, state: CatalogState, readers: Readers, kernel: str) -> Iterator[str]:
+    chosen = _chosen(session, plan, state, readers, kernel)
+    words, upper, choice = chosen.words, chosen.upper, chosen.choice
     yield ""
     when = (
         "when windows are complete, all that are due in one job,"
         if plan.windows
         else "at a read when something has changed,"
     )
-    yield f"Upper query: runs {when} on the {choice.kernel} kernel while its inputs fit"
+    yield f"Upper query: runs {when} now on the {choice.kernel} kernel: {choice.reason}"
     for scan in upper.scans:
         if isinstance(scan.relation, Table):
             yield f'  Reads table "{scan.relation.name}" as of {"the result" if plan.windows else "the read"}'
@@ -247,34 +304,79 @@ def _refresh_lines(session: Session, view: ContinuousView) -> Iterator[str]:
     yield f"Refreshes since the database was opened: {count}, on average {seconds / max(count, 1) * 1000:,.0f} ms"
 
 
+def measure_view(session: Session, view: ContinuousView, stop: Cancellation | None) -> list[str]:
+    """EXPLAIN (ANALYZE): a refresh, and what its steps took. A view over windows computes what is due."""
+    views, started = session.store.views, time.perf_counter()
+    if view.is_windowed:
+        result = views.moment([view], session.settings, stop).results[view.id]
+        took = _ms(time.perf_counter() - started)
+        return ["", f"Analyzed: everything up to SCN {result.scn} was absorbed and windows were computed in {took}"]
+    measured = views.measured(view, session.settings, stop)
+    result = measured.result
+    lines = [f"Analyzed: a refresh at SCN {result.scn} took {_ms(time.perf_counter() - started)}"]
+    lines.append(f"  {_ms(measured.waited)} until the stream pipelines had absorbed every acknowledged row")
+    if views.inner_views(view):
+        lines.append(f"  {_ms(measured.inner)} until the views that it reads had their results")
+    lines.append(
+        f"  {_ms(measured.computed)} for the upper query on the {measured.kernel} kernel: {result.rows_in:,} rows of "
+        f"partials and tables in, {result.rows:,} rows out"
+    )
+    return ["", *lines]
+
+
 def frozen_tables(session: Session, view: ContinuousView) -> list[str]:
     """For DESCRIBE: the tables that the view reads as they were when it was created."""
     plan, readers = session.store.views.plan(view), session.store.views.readers_of(view.id)
-    found: dict[str, int | None] = {}
-    for pipeline in plan.pipelines:
-        own = next((r.state.statics for _, r in readers if r.state.program.name == pipeline.name), {})
-        for static in pipeline.rows.statics:
-            kept = own.get(static.relation.name)
-            found |= {scan.relation.name: kept.scn if kept is not None else None for scan in static.query.scans}
-    return [f'table "{name}" is read as of SCN {scn}, when the view was created' for name, scn in found.items()]
+    scn = _frozen_at(plan, readers)
+    statics = [static for pipeline in plan.pipelines for static in pipeline.rows.statics]
+    names = dict.fromkeys(scan.relation.name for static in statics for scan in static.query.scans)
+    return [f'table "{name}" is read as of SCN {scn}, when the view was created' for name in names]
 
 
-def facts_of(session: Session, view: ContinuousView) -> tuple[int, int, float | None, int, float | None, int | None]:
-    """For SHOW VIEWS: rows behind, state's bytes, seconds of the last refresh, refreshes, age of the result, rows."""
+@dataclass(frozen=True)
+class ViewFacts:
+    """For SHOW VIEWS and SHOW STATUS: where a continuous view stands."""
+
+    lag_rows: int
+    """Acknowledged rows that its pipelines have yet to absorb: those of the one that is furthest behind,"""
+    lag_seconds: float
+    """and how old the oldest of them is."""
+    rows_per_second: float
+    """What its pipelines have absorbed of its streams over the last seconds."""
+    state_bytes: int
+    refreshes: int
+    last_refresh_seconds: float | None
+    result_age: float | None
+    rows: int | None
+
+
+def facts_of(session: Session, view: ContinuousView) -> ViewFacts:
     views, streams = session.store.views, session.store.streams
-    readers = views.readers_of(view.id)
-    behind = max((streams.rows_behind(entry) for entry, _ in readers), default=0)
-    size = sum(reader.state.bytes for _, reader in readers)
-    result: Result | None = views.last(view.id)
-    count, _ = views.refreshes.get(view.id, (0, 0.0))
+    own = views.readers_of(view.id)
+    feeding = [pair for id in views.with_inner([view]) for pair in views.readers_of(id)]
+    rates: dict[int, float] = {}
+    for entry, _ in feeding:
+        _, rate = streams.work_of(entry.id)
+        rates[entry.stream_id] = max(rate, rates.get(entry.stream_id, 0.0))
+    return ViewFacts(
+        max((streams.rows_behind(entry) for entry, _ in feeding), default=0),
+        max((streams.seconds_behind(entry) for entry, _ in feeding), default=0.0),
+        sum(rates.values()),
+        sum(reader.state.bytes for _, reader in own),
+        *_last_refresh(session, view),
+    )
+
+
+def _last_refresh(session: Session, view: ContinuousView) -> tuple[int, float | None, float | None, int | None]:
+    """Refreshes, seconds of the last, age of its result, and its rows."""
+    views = session.store.views
     if view.is_windowed:
         log, spent = views.windows.log_of(view), views.windows.spent.get(view.id)
+        jobs, seconds = (spent.jobs, spent.last_seconds) if spent is not None else (0, None)
         newest = log.results[-1] if log.results else None
-        seconds = spent.last_seconds if spent is not None else None
-        jobs = spent.jobs if spent is not None else 0
-        if newest is None:
-            return behind, size, seconds, jobs, None, None
-        return behind, size, seconds, jobs, time.time() - newest.at, newest.rows
+        return (jobs, seconds, None, None) if newest is None else (jobs, seconds, time.time() - newest.at, newest.rows)
+    count, _ = views.refreshes.get(view.id, (0, 0.0))
+    result = views.last(view.id)
     if result is None:
-        return behind, size, None, count, None, None
-    return behind, size, result.seconds, count, time.monotonic() - result.at, result.rows
+        return count, None, None, None
+    return count, result.seconds, time.monotonic() - result.at, result.rows

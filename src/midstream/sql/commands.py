@@ -160,14 +160,14 @@ class StatementReader(ManipulationReader):
 
     def _explain(self) -> s.Explain:
         self.expect("explain")
-        if self.sees("view") and self.peek().value != "(":
-            self.advance()
-            return s.Explain(self.relation_name())
-        if self.take("continuous", "query") or self.take("materialized", "view"):
-            return s.Explain(self.relation_name())
         analyze = self.take("analyze")
         if not analyze and self.sees("(") and not self.sees_query():
             analyze = self._explain_options()
+        if self.sees("view") and self.peek().value != "(":
+            self.advance()
+            return s.Explain(self.relation_name(), analyze)
+        if self.take("continuous", "query") or self.take("materialized", "view"):
+            return s.Explain(self.relation_name(), analyze)
         if self.sees("verbose"):
             self.refuse("EXPLAIN VERBOSE")
         if self.sees_any("explain", "begin", "start", "commit", "rollback", "set", "show"):

@@ -27,9 +27,9 @@ def _(statement: s.Select) -> str:
 
 @to_sql.register
 def _(statement: s.Explain) -> str:
-    if isinstance(statement.target, str):
-        return f"EXPLAIN VIEW {quote_name(statement.target)}"
-    return f"EXPLAIN {'(ANALYZE) ' if statement.analyze else ''}{to_sql(statement.target)}"
+    target = statement.target
+    text = f"VIEW {quote_name(target)}" if isinstance(target, str) else to_sql(target)
+    return f"EXPLAIN {'(ANALYZE) ' if statement.analyze else ''}{text}"
 
 
 @to_sql.register

@@ -278,6 +278,10 @@ SELECT c._change_type FROM mv CHANGES FROM SCN 40 TO SCN 52 AS c;
 -- Explain
 EXPLAIN VIEW resupply;
 -- Explain
+EXPLAIN (ANALYZE) VIEW resupply;
+-- Explain
+EXPLAIN ANALYZE VIEW resupply;
+-- Explain
 EXPLAIN CREATE VIEW v AS SELECT count(*) FROM posts;
 -- Explain
 EXPLAIN (ANALYZE) SELECT * FROM users;

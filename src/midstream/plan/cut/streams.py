@@ -34,6 +34,8 @@ class Streams:
 
     def __init__(self, binding: Binding) -> None:
         self._binding = binding
+        self.notices: list[str] = []
+        """What was left out, for whoever makes the view."""
 
     @property
     def scans(self) -> Mapping[str, ScanKey]:
@@ -45,6 +47,10 @@ class Streams:
     def is_stream(self, table: exp.Table) -> bool:
         key = self.key_of(table)
         return key is not None and key.source == "stream"
+
+    def is_windowed(self, table: exp.Table) -> bool:
+        key = self.key_of(table)
+        return key is not None and key.slots is not None
 
     def raw_tables(self, tree: Node) -> Iterator[exp.Table]:
         return (table for table in tree.find_all(exp.Table) if self.is_stream(table))
@@ -365,7 +371,7 @@ def _refuse_sorting(streams: Streams, query: Node) -> None:
             detail="ORDER BY with LIMIT needs all rows, and a stream has no last one.",
             hint="Group first; ORDER BY and LIMIT may then stand above.",
         )
-    query.set("order", None)
+    _drop_order(streams, query)
     for output in query.expressions if isinstance(query, exp.Select) else ():
         window = next((node for node in own_nodes(bare(output)) if isinstance(node, exp.Window)), None)
         if window is not None:
@@ -375,6 +381,28 @@ def _refuse_sorting(streams: Streams, query: Node) -> None:
                 detail="Rows would have to be sorted before they are grouped.",
                 hint="Group first; window functions may then stand above.",
             )
+
+
+def drop_orders(streams: Streams, tree: Node) -> None:
+    """ORDER BY without LIMIT on the rows of a stream that are grouped above: no group depends on it, since an aggregate
+    that goes by the order of its rows is kept only with an ORDER BY of its own."""
+    for query in [node for node in tree.walk() if isinstance(node, exp.Select | exp.SetOperation)]:
+        has_bounds = query.args.get("limit") or query.args.get("offset") or query.args.get("distinct")
+        if query is tree or not query.args.get("order") or has_bounds or streams.of_query(query) != Status.RAW:
+            continue
+        if not any(streams.is_windowed(table) for table in streams.raw_tables(query)):
+            _drop_order(streams, query)
+
+
+def _drop_order(streams: Streams, query: Node) -> None:
+    if query.args.get("order") is None:
+        return
+    query.set("order", None)
+    name, _ = streams.name(query)
+    streams.notices.append(
+        f'ORDER BY without LIMIT on the rows of stream "{name}" is dropped: they are grouped above it, and no group '
+        "depends on their order"
+    )
 
 
 def _refuse_volatile(select: exp.Select, is_top: bool) -> None:

@@ -35,7 +35,7 @@ from midstream.plan.cut.pipelines import Key, Pipeline, shared_rows
 from midstream.plan.cut.programs import pair_query, slot_key
 from midstream.plan.cut.rewriting import READ_OFF, read_off
 from midstream.plan.cut.rows import RowPart, Static, identity, take_rows
-from midstream.plan.cut.streams import Streams, check_rows, is_grouping, is_tested, prepare, refuse
+from midstream.plan.cut.streams import Streams, check_rows, drop_orders, is_grouping, is_tested, prepare, refuse
 from midstream.plan.cut.together import NUMBER, all_windows_query
 from midstream.plan.cut.windowed import RowPairs, row_keepers, settle_windows, take_pairs
 from midstream.plan.moments import at_moment, kinds_in, moment_of, moments_in, words_of
@@ -165,6 +165,8 @@ def cut_view(
     tree = infer(binding, name_outputs(bound, kernel_names(len(bound.names))).tree)
     outputs = tuple(Output(n, type_of(node)) for n, node in zip(bound.names, projections(tree), strict=True))
     prune(tree)
+    sources = Streams(binding)
+    drop_orders(sources, tree)
     paired: list[RowPairs] = []
     frozen: list[Static] = []
 
@@ -181,7 +183,7 @@ def cut_view(
                 paired.append(take_pairs(grouping, items))
 
     prepare(binding, tree, settle)
-    cutter = Cutter(binding, Streams(binding), frozen)
+    cutter = Cutter(binding, sources, frozen)
     for grouping in cutter.groupings(tree):
         cutter.cut(grouping)
     made = tuple(cutter.cut_pairs(rows) for rows in paired)
@@ -193,7 +195,7 @@ def cut_view(
     return ViewPlan(
         outputs,
         tuple(cutter.pipelines),
-        tuple(notices),
+        tuple(dict.fromkeys([*notices, *sources.notices])),
         views,
         kinds_in(tree),
         tuple(binding.windows),
