@@ -34,14 +34,13 @@ from midstream.relations.query import ContinuousQuery, MaterializedView
 from midstream.relations.schema import Relation
 from midstream.relations.stream import Stream
 from midstream.runtime.continuous import delivering
-from midstream.runtime.continuous.answers import Answers
+from midstream.runtime.continuous.answers import Answers, Compared
 from midstream.runtime.continuous.computing import Kept, Plans, context_at
 from midstream.runtime.continuous.log import QueryLog, Status, log_name
 from midstream.runtime.continuous.materialized import Materialized
 from midstream.runtime.continuous.stepping import Spent, Stepper
 from midstream.runtime.continuous.streamed import STREAMED, StreamedReader, first_state, rows_of_stream
 from midstream.runtime.continuous.tidying import tidied
-from midstream.runtime.states import KeptFile
 from midstream.runtime.store import Store
 from midstream.runtime.stored_schema import StateSchema
 
@@ -70,7 +69,7 @@ class Queries:
         self._thread = threading.Thread(target=self._run, name="midstream-queries", daemon=True)
         self.materialized = Materialized(store, self)
         self.answers = Answers(store, self)
-        self.first_answers: dict[int, list[KeptFile]] = {}
+        self.first_answers: dict[int, Compared] = {}
         """Of queries over continuous views that are being created."""
         self._starts: dict[int, int] = {}
         """The SCN after which the reader of a query over a stream reads."""
@@ -184,16 +183,21 @@ class Queries:
                 if self._store.catalog.kept(log_name(relation.id)) is not None:
                     continue
                 has_answer = isinstance(relation, MaterializedView) or bool(self.plans_of(relation).stored(base))
-                log = QueryLog(self._starts.get(relation.id, base.scn if has_answer else scn))
-                log.start = log.position
-                log.answer = self.first_answers.pop(relation.id, [])
+                position = self._starts.get(relation.id, base.scn if has_answer else scn)
+                first = self.first_answers.pop(relation.id, None)
+                log = self._beginning(first) if first is not None else QueryLog(position, start=position)
                 if relation.when == "periodic":
                     log.next_at = _next_time(relation, time.time())
                 found[log_name(relation.id)] = log.written()
         return found
 
+    def _beginning(self, first: Compared) -> QueryLog:
+        """Of a query over continuous views: the changes after an answer."""
+        return QueryLog(first.scn, start=first.scn, answer=first.answer)
+
     def drop(self, id: int) -> None:
         self.detach(id)
+        self.answers.forget(id)
         with self._lock:
             self._logs.pop(id, None)
             self._plans.pop(id, None)
@@ -439,16 +443,23 @@ class Queries:
                 else:
                     self.attach(query, self._store.catalog.state)
             if status == "active" and log.status == "inactive":
-                # It has remembered nothing: what it hands out begins here.
-                scn = self._store.catalog.state.scn
-                log = replace(log, position=scn, start=scn, files=[])
+                log = self._anew(query)
             elif status == "inactive":
-                for file in (*log.files, *(log.backing.files if log.backing is not None else ())):
+                for file in log.all_files:
                     file.doom()
-                log = replace(log, files=[], backing=None)
+                self.answers.forget(query.id)
+                log = replace(log, files=[], answer=[], backing=None)
             next_at = _next_time(query, time.time()) if query.when == "periodic" else None
             self.save(query, replace(log, status=status, error=None, next_at=next_at))
         self.wake()
+
+    def _anew(self, query: ContinuousQuery) -> QueryLog:
+        """It has remembered nothing: what it hands out begins here."""
+        state = self._store.catalog.state
+        if self.plans_of(query).views(state):
+            return self._beginning(self.answers.first(query))
+        scn = self._starts[query.id] if query.stream is not None else state.scn
+        return QueryLog(scn, start=scn)
 
 
 # --- small things --------------------------------------------------------------------------------------
@@ -458,7 +469,8 @@ def suspended(name: str, log: QueryLog) -> Error:
     return Error(
         f'"{name}" is {log.status}',
         detail=log.error,
-        hint=f"ALTER CONTINUOUS QUERY {name} ACTIVATE goes on from there, once the cause is mended.",
+        hint=f"ALTER CONTINUOUS QUERY {name} ACTIVATE "
+        + ("begins anew." if log.status == "inactive" else "goes on from there, once the cause is mended."),
         sqlstate="55000",
     )
 
