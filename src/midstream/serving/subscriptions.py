@@ -23,7 +23,7 @@ from midstream.errors import Closed, HistoryGone, InvalidParameter, OutOfResourc
 from midstream.ingest.arrow_types import to_rows
 from midstream.relations.query import ContinuousQuery, MaterializedView
 from midstream.relations.view import ContinuousView, View
-from midstream.runtime.continuous.changes import Change, Place, changes_in
+from midstream.runtime.continuous.changes import END, Change, Place, changes_in
 from midstream.runtime.continuous.queries import suspended
 from midstream.runtime.continuous.snapshots import answer_of, changes_of_table, snapshot_of
 from midstream.runtime.settings import DEFAULTS
@@ -34,7 +34,6 @@ from midstream.runtime.window_rows import rows_of
 _LOOK = 0.5
 """So often somebody who waits looks whether the database was closed."""
 _PAUSE = 0.05
-_LAST = 1 << 60
 _MANY = 100_000
 """So many changes are taken at a time."""
 
@@ -132,7 +131,7 @@ class QueryChanges:
                 detail=f"It goes back to SCN {log.start}.",
                 hint="Subscribe with snapshot=True, and go on from there.",
             )
-        self._place: Place = (log.position if after is None else after, _LAST)
+        self._place: Place = (log.position if after is None else after, END)
 
     def take(self) -> Sequence[Change]:
         log = self._store.queries.log_of(self._query)

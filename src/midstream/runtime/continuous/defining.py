@@ -104,8 +104,8 @@ def _define(writer: Writer, statement: CreateContinuousQuery, options: Mapping[s
         raise Unsupported(
             f'a PRIMARY KEY over stream "{definition.stream}" could not be checked',
             detail="The rows of a stream only come, and are not kept to be compared with those that come later.",
-            hint="Leave PRIMARY KEY out: every change is a row that came. Or make a view with GROUP BY over the stream, "
-            "and a continuous query with a key over that.",
+            hint="Leave PRIMARY KEY out: every change is a row that came. Or make a view with GROUP BY over it, and a "
+            "continuous query with a key over that.",
         )
     compute = statement.compute or Compute("on commit")
     destination = statement.destination
