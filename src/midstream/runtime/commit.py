@@ -82,6 +82,9 @@ def _commit(transaction: Transaction, settings: Mapping[str, object], cancellati
     for relation in transaction.defined.values():
         if isinstance(relation, ContinuousView) and relation.backfill:
             transaction.store.views.fill(relation.id, cancellation)
+    for relation in transaction.defined.values():
+        if isinstance(relation, ContinuousQuery) and _was_there(transaction.base, relation):
+            transaction.store.queries.restart_clock(relation)
     for relation in transaction.dropped.values():
         if isinstance(relation, ContinuousView):
             transaction.store.views.drop(relation.id)

@@ -28,6 +28,7 @@ from midstream.runtime.continuous.queries import suspended
 from midstream.runtime.continuous.snapshots import answer_of, changes_of_table, snapshot_of
 from midstream.runtime.settings import DEFAULTS
 from midstream.runtime.store import Store
+from midstream.runtime.waiting import in_time
 from midstream.runtime.window_log import WindowResult
 from midstream.runtime.window_rows import rows_of
 
@@ -437,6 +438,7 @@ def wait(store: Store, name: str, scn: int, timeout: float | None) -> None:
     if isinstance(relation, ContinuousView):
         with suppress(InvalidParameter):
             store.catalog.check_reachable(scn)
-        store.views.moment([relation], DEFAULTS)
+        with in_time(f'"{name}" has not reached SCN {scn} in time', timeout) as cancellation:
+            store.views.moment([relation], DEFAULTS, cancellation)
         return
     store.queries.wait(store.queries.find(name), scn, timeout)

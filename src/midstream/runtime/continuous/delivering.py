@@ -17,8 +17,10 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from midstream.errors import OutOfResources, TransactionConflict, UndefinedName
+from midstream.errors import Closed, OutOfResources, TransactionConflict, UndefinedName
 from midstream.ingest.sources import ArrowSource
+from midstream.kernels import quote_name
+from midstream.plan import bind_default
 from midstream.relations.query import ContinuousQuery, Trigger
 from midstream.relations.table import ROW_ID, Column, Table
 from midstream.runtime.continuous.changes import Change, Place, changes_in
@@ -112,7 +114,11 @@ def _insert_many(writer: Writer, query: ContinuousQuery, table: Table, files: Se
 
     given = dict(zip(destination_names(query, table), _columns(query), strict=True))
     first = writer.transaction.reserve_row_ids(table, ID_BLOCK)
-    columns = [f'{given.get(column.name, "NULL")} AS "{column.name}"' for column in table.columns]
+    columns = [
+        f"{given.get(column.name) or bind_default(column, writer.context).sql('duckdb')} "
+        f"AS {quote_name(column.name, 'duckdb')}"
+        for column in table.columns
+    ]
     kinds = ", ".join(f"'{kind}'" for kind in query.kinds)
     text = (
         f'SELECT row_number() OVER (ORDER BY scn, number) - 1 + {first} AS "{ROW_ID}", {", ".join(columns)} '
@@ -289,7 +295,7 @@ class Triggers:
             readers.move(query, name, (change.scn, change.number))
 
     def _call(self, trigger: Trigger, change: Change) -> BaseException | None:
-        """None if it worked; else what it raised the last time."""
+        """None if it worked; else what it raised the last time of all. Closed before that, it has not been tried."""
         if trigger.channel is not None:
             for take in list(self._listeners.get(trigger.channel, [])):
                 with contextlib.suppress(Exception):
@@ -297,13 +303,13 @@ class Triggers:
             return None
         failure: BaseException | None = None
         for attempt in range(TRIES):
+            if attempt and self._stop.wait(0.05 * 4 ** (attempt - 1)):
+                raise Closed("the database is closed", hint="The change is tried again when it is opened.")
             try:
                 function_of(str(trigger.function))(change)
                 return None
             except Exception as error:
                 failure = error
-                if self._stop.wait(0.05 * 4**attempt):
-                    break
         return failure
 
     def _put_aside(self, trigger: Trigger, change: Change, error: BaseException) -> None:

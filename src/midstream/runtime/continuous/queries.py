@@ -43,10 +43,12 @@ from midstream.runtime.continuous.streamed import STREAMED, StreamedReader, firs
 from midstream.runtime.continuous.tidying import tidied
 from midstream.runtime.store import Store
 from midstream.runtime.stored_schema import StateSchema
+from midstream.runtime.waiting import held, in_time
 
 RESTS, LONGEST_REST = 6, 1.0
 """After a round, it rests so many times as long as that took, shared by the cores, up to so many seconds."""
 _LOOK = 0.5
+_GLANCE = 0.1
 
 
 class Queries:
@@ -187,7 +189,7 @@ class Queries:
                 first = self.first_answers.pop(relation.id, None)
                 log = self._beginning(first) if first is not None else QueryLog(position, start=position)
                 if relation.when == "periodic":
-                    log.next_at = _next_time(relation, time.time())
+                    log.next_at = next_time(relation, time.time())
                 found[log_name(relation.id)] = log.written()
         return found
 
@@ -245,12 +247,17 @@ class Queries:
         newest = self._store.catalog.state.scn
         if scn > newest:
             raise InvalidParameter(f"SCN {scn} has not been reached", detail=f"The newest commit is {newest}.")
-        if isinstance(query, MaterializedView) and query.when == "on commit":
-            self.materialized.bring([query])
-            return
-        end = None if timeout is None else time.monotonic() + timeout
-        if isinstance(query, ContinuousQuery) and query.stream is not None:
-            self._store.streams.wait(self.reader_of(query)[0].id, scn)
+        with in_time(f'"{query.name}" has not reached SCN {scn} in time', timeout) as cancellation:
+            if isinstance(query, MaterializedView) and query.when == "on commit":
+                with held(self.computing, cancellation):
+                    self.materialized.bring([query], cancellation)
+                return
+            if isinstance(query, ContinuousQuery) and query.stream is not None:
+                self._store.streams.wait(self.reader_of(query)[0].id, scn, cancellation=cancellation)
+            self._wait_for(query, scn, cancellation)
+
+    def _wait_for(self, query: Kept, scn: int, cancellation: Cancellation) -> None:
+        """Until the thread that looks after queries has computed it."""
         self.wake()
         self._hurry.set()
         while True:
@@ -259,12 +266,11 @@ class Queries:
                 return
             if log.status != "active":
                 raise suspended(query.name, log)
-            left = None if end is None else end - time.monotonic()
-            if left is not None and left <= 0:
-                raise Cancelled(f'"{query.name}" has not reached SCN {scn} in time')
+            if cancellation.requested:
+                raise Cancelled("the statement was cancelled")
             with self.news:
                 if self.log_of(query).position < scn:
-                    self.news.wait(_LOOK if left is None else min(left, _LOOK))
+                    self.news.wait(_GLANCE)
 
     def _still_there(self, query: Kept) -> Kept:
         if self._store.is_closed or self._stop.is_set():
@@ -384,7 +390,10 @@ class Queries:
         if log.status != "active" or query.when == "on demand":
             return False
         if query.when == "periodic":
-            return log.next_at is not None and log.next_at <= now
+            if log.next_at is None:
+                # It was altered, and the database killed before its clock was set.
+                log.next_at = next_time(query, now)
+            return log.next_at <= now
         if log.position >= state.scn:
             return False
         if self._has_news(query, log, state.scn):
@@ -400,7 +409,7 @@ class Queries:
         for query in queries:
             if query.when == "periodic":
                 log = self.log_of(query)
-                self.save(query, replace(log, next_at=_next_time(query, now)))
+                self.save(query, replace(log, next_at=next_time(query, now)))
 
     def failed(self, query: ContinuousQuery, error: Error) -> Error:
         """It stops where it is: nothing is lost, and ALTER … ACTIVATE goes on from there."""
@@ -415,8 +424,8 @@ class Queries:
 
     def restart_clock(self, query: ContinuousQuery) -> None:
         """After ALTER … COMPUTE."""
-        with self.computing:
-            next_at = _next_time(query, time.time()) if query.when == "periodic" else None
+        with self.computing, contextlib.suppress(UndefinedName):
+            next_at = next_time(query, time.time()) if query.when == "periodic" else None
             self.save(query, replace(self.log_of(query), next_at=next_at))
         self.wake()
 
@@ -449,7 +458,7 @@ class Queries:
                     file.doom()
                 self.answers.forget(query.id)
                 log = replace(log, files=[], answer=[], backing=None)
-            next_at = _next_time(query, time.time()) if query.when == "periodic" else None
+            next_at = next_time(query, time.time()) if query.when == "periodic" else None
             self.save(query, replace(log, status=status, error=None, next_at=next_at))
         self.wake()
 
@@ -475,7 +484,7 @@ def suspended(name: str, log: QueryLog) -> Error:
     )
 
 
-def _next_time(query: Kept, now: float) -> float:
+def next_time(query: Kept, now: float) -> float:
     """The first time after now that the clock of a periodic query comes to."""
     period = float(query.period_seconds or 1)
     start = query.start_at if isinstance(query, ContinuousQuery) and query.start_at is not None else now
