@@ -17,6 +17,7 @@ import pytest
 
 import midstream
 from asking import fault, rows
+from midstream.runtime.reading import Between
 
 PATIENCE = 30.0
 
@@ -192,3 +193,25 @@ def test_a_change_that_was_not_tried_three_times_is_tried_again_and_not_parked(
         wait_for(lambda: len(calls) == 2)
         assert calls[0] == calls[1]
         assert db.sql("SELECT * FROM dead_warn").fetchall() == []
+
+
+# Plans
+
+
+def test_terms_go_by_the_sizes_that_tables_have_now(users: Any) -> None:
+    users.sql("CREATE TABLE visits (who bigint, place int)")
+    users.sql("INSERT INTO visits VALUES (1, 1)")
+    users.sql("INSERT INTO users SELECT id, 'new', 20 FROM generate_series(10, 30) AS s (id)")
+    users.sql(
+        "CREATE CONTINUOUS QUERY seen COMPUTE ON DEMAND AS "
+        "SELECT u.name, v.place FROM users u, visits v WHERE u.id = v.who"
+    )
+    orders = ["dlt(users) >< pre(visits)", "dlt(visits) >< pre(users)"]
+    queries, query = users._store.queries, users._store.queries.find("seen")
+    for order in orders:
+        assert any(order in line for (line,) in users.sql("EXPLAIN CONTINUOUS QUERY seen").fetchall())
+        before = users._store.catalog.state
+        users.sql("BEGIN; UPDATE users SET name = 'x' WHERE id = 1; UPDATE visits SET place = 2; COMMIT")
+        change = queries.plans_of(query).change(Between(users._store.catalog.state, before))
+        assert change.difference.steps[0].text == order
+        users.sql("INSERT INTO visits SELECT id, 1 FROM generate_series(1000, 2000) AS s (id)")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -212,7 +213,7 @@ def test_a_queue_that_is_full_stops_its_query_and_goes_on_when_it_was_read(bank:
 def test_lines_of_new_and_of_older_orders(bank: Any, units: str) -> None:
     bank.sql(f"SET foreign_key_units = '{units}'")
     bank.sql("CREATE TABLE orders (id int PRIMARY KEY, who text)")
-    bank.sql("CREATE TABLE lines (order_id int REFERENCES orders (id), item text)")
+    bank.sql("CREATE TABLE lines (order_id int REFERENCES orders (id) ON DELETE CASCADE, item text)")
     bank.sql("INSERT INTO orders VALUES (1, 'Ann')")
     query = "SELECT who, item FROM orders JOIN lines ON order_id = id"
     bank.sql(f"CREATE CONTINUOUS QUERY items COMPUTE ON COMMIT AS {query}")
@@ -229,6 +230,11 @@ def test_lines_of_new_and_of_older_orders(bank: Any, units: str) -> None:
                 session.sql("COMMIT")
             told += heard(feed, len(lines))
         assert sorted(told) == sorted(("I", *row) for row in rows(bank, query))
+        for gone in ("DELETE FROM orders WHERE id = 2", "DELETE FROM orders WHERE id = 3; DELETE FROM lines"):
+            before = rows(bank, query)
+            bank.sql(f"BEGIN; {gone}; COMMIT")
+            went = Counter(before) - Counter(rows(bank, query))
+            assert sorted(heard(feed, went.total())) == sorted(("D", *row) for row in went.elements())
 
 
 @pytest.mark.parametrize(
