@@ -123,6 +123,15 @@ class Plans:
         """Whether the names that it reads, through views as well, stand for the same relations."""
         return self._meant(before) == self._meant(after)
 
+    def check_same(self, between: Between) -> None:
+        if not self.is_same(between.before, between.state):
+            raise Error(
+                f'what "{self.query.name}" reads was replaced',
+                detail="What changed because of that cannot be told from the changes of tables.",
+                hint="DEACTIVATE and ACTIVATE it: it then begins anew.",
+                sqlstate="55000",
+            )
+
     def _meant(self, state: CatalogState) -> dict[str, object]:
         found, todo = dict[str, object](), list(self.query.reads)
         while todo:
@@ -209,13 +218,7 @@ class Plans:
         changed, uses_keys = self.changed(between)
         if not changed:
             return UNCHANGED
-        if not self.is_same(between.before, between.state):
-            raise Error(
-                f'what "{self.query.name}" reads was replaced',
-                detail="What changed because of that cannot be told from the changes of tables.",
-                hint="DEACTIVATE and ACTIVATE it: it then begins anew.",
-                sqlstate="55000",
-            )
+        self.check_same(between)
         difference = self._best(between, changed, uses_keys, by_commit, kept is not None)
         if difference is None:
             return None

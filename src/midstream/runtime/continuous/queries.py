@@ -14,7 +14,7 @@ import os
 import shutil
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import cast
 
@@ -73,6 +73,8 @@ class Queries:
         self.answers = Answers(store, self)
         self.first_answers: dict[int, Compared] = {}
         """Of queries over continuous views that are being created."""
+        self._same: dict[int, Mapping[str, Relation]] = {}
+        """Definitions under which each query reads what it read at its position."""
         self._starts: dict[int, int] = {}
         """The SCN after which the reader of a query over a stream reads."""
         self.stepper = Stepper(store, self)
@@ -203,6 +205,7 @@ class Queries:
         with self._lock:
             self._logs.pop(id, None)
             self._plans.pop(id, None)
+            self._same.pop(id, None)
             self.spent.pop(id, None)
         shutil.rmtree(self.folder(id), ignore_errors=True)
         with self.news:
@@ -288,7 +291,7 @@ class Queries:
         return not below and not self._has_news(query, log, upto)
 
     def _has_news(self, query: Kept, log: QueryLog, upto: int) -> bool:
-        """Whether something that it reads was committed after its position."""
+        """Whether something that it reads was committed after its position, or is another one since."""
         state = self._store.catalog.state
         plans = self.plans_of(query)
         if isinstance(query, ContinuousQuery) and query.stream is not None:
@@ -296,7 +299,17 @@ class Queries:
         if plans.views(state):
             return True
         ids = [table.id for table in plans.tables(state)]
-        return bool(ids and self._store.catalog.commits_that_changed(ids, log.position, upto))
+        changed = ids and self._store.catalog.commits_that_changed(ids, log.position, upto)
+        return bool(changed) or self._was_replaced(query, log, state)
+
+    def _was_replaced(self, query: Kept, log: QueryLog, state: CatalogState) -> bool:
+        """Whether what it reads is defined in another way than at its position."""
+        if self._same.get(query.id) is state.relations:
+            return False
+        if not self.plans_of(query).is_same(self._store.catalog.state_at(log.position), state):
+            return True
+        self._same[query.id] = state.relations
+        return False
 
     # --- computing ---------------------------------------------------------------------------------
 
