@@ -177,6 +177,30 @@ def test_on_commit_is_commit_by_commit_also_when_it_lags(bank: Any) -> None:
     assert [change.row["amt"] for change in heard] == [-n for n in range(1, 13)]
 
 
+def test_only_the_kinds_that_are_wanted_are_handed_out(bank: Any, called: list[Any]) -> None:
+    bank.sql("CREATE TABLE overdrawn (acct bigint, amt bigint, kind text, was bigint)")
+    for name, destination in (("to_table", "overdrawn"), ("to_queue", "QUEUE q")):
+        bank.sql(
+            f"CREATE CONTINUOUS QUERY {name} PRIMARY KEY (acct) COMPUTE ON COMMIT DESTINATION {destination} "
+            f"WITH (kinds = 'I, U') AS {WITH_KIND}"
+        )
+    bank.sql("CREATE TRIGGER warn ON to_queue FOR EACH ROW EXECUTE 'listeners:note'")
+    assert dequeued(bank, "one") == []
+    with bank.subscribe("to_table") as feed:
+        pay(bank, (1, -5))
+        pay(bank, (1, -3), (2, -1))
+        scn = pay(bank, (1, 20), (2, 20), (3, -1))
+        for name in ("to_table", "to_queue"):
+            bank.wait(name, scn)
+        wanted = [(1, -5, "I", None), (1, -8, "U", -5), (2, -1, "I", None), (3, -1, "I", None)]
+        assert sorted((tuple(change.row.values()) for change in feed.poll()), key=repr) == wanted
+    assert rows(bank, "SELECT * FROM overdrawn") == wanted
+    assert sorted(dequeued(bank, "one"), key=repr) == wanted
+    wait_for(lambda: len(called) >= 4)
+    assert sorted((tuple(change.row.values()) for change in called), key=repr) == wanted
+    refuses(bank, f"CREATE CONTINUOUS QUERY odd COMPUTE ON COMMIT WITH (kinds = 'I, X') AS {NEGATIVE}", "kinds")
+
+
 # Subscribers
 
 
@@ -627,7 +651,49 @@ def test_on_commit_a_broken_key_is_told_to_those_who_wait(bank: Any) -> None:
     assert "region" in repr(bank.sql("SHOW CONTINUOUS QUERIES").fetchall())
 
 
+def test_a_key_that_does_not_hold_at_first_is_refused(bank: Any) -> None:
+    bank.sql("INSERT INTO users VALUES (3, 'Cid', 'north', 5)")
+    create = "CREATE CONTINUOUS QUERY regions PRIMARY KEY (region) COMPUTE ON COMMIT AS SELECT region, name FROM users"
+    refuses(bank, create, "Key (region)=(north) belongs to more than one row")
+    bank.sql("UPDATE users SET region = NULL WHERE id = 3")
+    refuses(bank, create, "has a NULL")
+    bank.sql("DELETE FROM users WHERE id = 3")
+    bank.sql(create)
+
+
+def test_a_query_stops_when_a_view_that_it_reads_is_replaced_and_begins_anew(bank: Any) -> None:
+    bank.sql("CREATE VIEW minors AS SELECT id, name FROM users WHERE age < 18")
+    bank.sql("CREATE CONTINUOUS QUERY young PRIMARY KEY (id) COMPUTE ON COMMIT AS SELECT id, name FROM minors")
+    bank.sql("CREATE MATERIALIZED VIEW stored AS SELECT id, name FROM minors")
+    scn = bank.sql("CREATE OR REPLACE VIEW minors AS SELECT id, name FROM users WHERE age < 40").scn
+    assert "was replaced" in str(fault(lambda: bank.wait("young", scn)))
+    scn = bank.sql("UPDATE users SET name = 'Anna' WHERE id = 1").scn
+    assert "was replaced" in str(fault(lambda: bank.wait("young", scn)))
+    assert state_of(bank, "young") == "SUSPENDED"
+    assert rows(bank, "SELECT * FROM stored") == [(1, "Anna"), (2, "Bob")]
+    bank.sql("ALTER CONTINUOUS QUERY young DEACTIVATE; ALTER CONTINUOUS QUERY young ACTIVATE")
+    with bank.subscribe("young", snapshot=True) as feed:
+        assert sorted(changes_of(feed, 2)) == [("I", (1, "Anna"), None), ("I", (2, "Bob"), None)]
+        bank.sql("UPDATE users SET age = 50 WHERE id = 2")
+        assert changes_of(feed, 1) == [("D", (2, "Bob"), (2, "Bob"))]
+
+
 # What is refused
+
+
+@pytest.mark.parametrize(
+    ("query", "reason"),
+    [
+        ("SELECT id FROM users ORDER BY id LIMIT 1", "LIMIT"),
+        ("SELECT max(age) AS age FROM users", "max"),
+        ("SELECT region, age, count(*) AS n FROM users GROUP BY ROLLUP (region, age)", "ROLLUP"),
+    ],
+)
+def test_what_is_not_kept_by_changes_is_refused_if_it_must_be(bank: Any, query: str, reason: str) -> None:
+    create = "CREATE CONTINUOUS QUERY q1 COMPUTE ON COMMIT {} AS " + query
+    error = refuses(bank, create.format("WITH (refresh = 'incremental')"), "cannot be kept by changes alone")
+    assert error.detail
+    assert any("computed before and after" in notice for notice in bank.sql(create.format("")).notices)
 
 
 @pytest.mark.parametrize(
@@ -823,6 +889,37 @@ def test_a_window_function_over_a_table_that_grows(bank: Any) -> None:
         refuses(bank, refused, "hot")
     bank.sql("DROP CONTINUOUS QUERY hot")
     bank.sql("UPDATE temps SET temp = 1")
+
+
+@pytest.mark.parametrize("kind", ["CONTINUOUS QUERY", "MATERIALIZED VIEW"])
+def test_rows_that_a_window_function_goes_through_are_changed_by_nobody(bank: Any, kind: str) -> None:
+    bank.sql("CREATE TABLE places (loc int PRIMARY KEY)")
+    bank.sql(
+        "CREATE TABLE temps (loc int NOT NULL REFERENCES places (loc) ON DELETE CASCADE, time int NOT NULL, temp int)"
+    )
+    bank.sql("ALTER TABLE temps ADD CONSTRAINT up STRICTLY INCREASING time PARTITION BY loc")
+    bank.sql("INSERT INTO places VALUES (1), (2); INSERT INTO temps VALUES (1, 1, 80)")
+    how = "COMPUTE ON COMMIT" if kind == "CONTINUOUS QUERY" else ""
+    bank.sql(
+        f"CREATE {kind} hot {how} AS "
+        "SELECT loc, time, temp - lag(temp) OVER (PARTITION BY loc ORDER BY time) AS more FROM temps"
+    )
+    merge = "MERGE INTO temps USING (SELECT 1 AS loc, 90 AS temp) AS s ON temps.loc = s.loc WHEN MATCHED THEN "
+    for refused in (
+        "UPDATE temps SET temp = 1",
+        "DELETE FROM temps",
+        merge + "UPDATE SET temp = s.temp",
+        merge + "DELETE",
+        "DELETE FROM places WHERE loc = 1",
+    ):
+        assert "hot" in str(fault(lambda refused=refused: bank.sql(refused)))
+    assert rows(bank, "SELECT * FROM temps") == [(1, 1, 80)]
+    assert rows(bank, "SELECT * FROM places") == [(1,), (2,)]
+    bank.sql("DELETE FROM places WHERE loc = 2")
+    bank.sql(merge + "DO NOTHING WHEN NOT MATCHED THEN INSERT VALUES (1, 2, 90)")
+    bank.sql(f"DROP {kind} hot")
+    bank.sql("DELETE FROM places WHERE loc = 1")
+    assert rows(bank, "SELECT * FROM temps") == []
 
 
 # Streams and views

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -117,6 +118,73 @@ def test_a_reader_who_is_slow_holds_up_nobody_and_misses_nothing(bank: Any) -> N
         assert heard(slow, 30) == [("I", acct, -1) for acct in range(30)]
 
 
+# Snapshots
+
+
+def test_a_snapshot_as_of_a_commit_is_followed_by_what_changed_after_it(bank: Any) -> None:
+    bank.sql(
+        "CREATE MATERIALIZED VIEW sums WITH (key = 'acct') AS SELECT acct, sum(amt) AS amt FROM payments GROUP BY acct"
+    )
+    scns = list[int]()
+    for acct, amt in ((1, -5), (2, -6), (1, -1)):
+        scns.append(pay(bank, acct, amt))
+        rows(bank, "SELECT * FROM sums")
+    bank.wait("red", scns[-1])
+    for name in ("red", "sums"):
+        with bank.subscribe(name, snapshot=True, after=scns[0]) as feed:
+            assert heard(feed, 1) == [("I", 1, -5)]
+            assert heard(feed, 2) == [("I", 2, -6), ("U", 1, -6)]
+        with bank.subscribe(name, snapshot=True, after=scns[1]) as feed:
+            assert sorted(heard(feed, 2)) == [("I", 1, -5), ("I", 2, -6)]
+            assert heard(feed, 1) == [("U", 1, -6)]
+    result = bank.sql(f"SUBSCRIBE TO red WITH (snapshot) AS OF SCN {scns[0]}")
+    result.changes.close()
+    assert [row[-2:] for row in result.fetchall()] == [(1, -5)]
+    assert "no longer kept" in str(fault(lambda: bank.subscribe("red", snapshot=True, after=1)))
+
+
+def test_net_changes_do_not_follow_a_snapshot_that_lies_within_one_of_them(bank: Any) -> None:
+    bank.sql("CREATE CONTINUOUS QUERY all_paid COMPUTE BATCHED ON DEMAND AS SELECT acct, amt FROM payments")
+    scn = pay(bank, 1, 1)
+    pay(bank, 1, 2)
+    bank.sql("SELECT cq_recompute('all_paid')").fetchall()
+    error = fault(lambda: bank.subscribe("all_paid", snapshot=True, after=scn))
+    assert "hands out net changes" in str(error) and "Leave the SCN out" in str(error)
+
+
+# Readers who are slow
+
+
+def test_what_waits_for_a_reader_is_handed_out_in_pieces(bank: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    bank.sql("CREATE MATERIALIZED VIEW paid WITH (key = 'acct') AS SELECT acct, amt FROM payments")
+    bank.sql("INSERT INTO payments VALUES (1, -1), (2, -2), (3, -3), (4, -4), (5, -5)")
+    bank.wait("red", scn_now(bank))
+    monkeypatch.setattr("midstream.serving.subscriptions._MANY", 2)
+    for name in ("red", "paid"):
+        with bank.subscribe(name, snapshot=True) as feed:
+            pieces = [feed.poll() for _ in range(4)]
+            assert [len(piece) for piece in pieces] == [2, 2, 1, 0]
+            assert sorted(change.row["acct"] for piece in pieces for change in piece) == [1, 2, 3, 4, 5]
+    with bank.subscribe("paid") as feed:
+        for acct in (6, 7, 8):
+            pay(bank, acct, 1)
+            rows(bank, "SELECT * FROM paid")
+        assert [[change.row["acct"] for change in feed.poll()] for _ in range(3)] == [[6, 7], [8], []]
+
+
+def test_who_listens_and_does_not_read_is_told_of_the_gap(bank: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("midstream.serving.subscriptions._MANY", 3)
+    bank.sql("CREATE TRIGGER tell ON red FOR EACH ROW NOTIFY red_light")
+    with bank.listen("red_light") as slow, bank.listen("red_light") as quick:
+        bank.sql("INSERT INTO payments VALUES (1, -1), (2, -2)")
+        assert len(heard(quick, 2)) == 2
+        bank.sql("INSERT INTO payments VALUES (3, -3), (4, -4)")
+        assert len(heard(quick, 2)) == 2
+        assert len(heard(slow, 3)) == 3
+        error = fault(lambda: slow.poll(timeout=1))
+        assert error.sqlstate == "53400" and 'channel "red_light" told more than was read' in str(error)
+
+
 # Queues
 
 
@@ -145,7 +213,7 @@ def test_a_queue_that_is_full_stops_its_query_and_goes_on_when_it_was_read(bank:
 def test_lines_of_new_and_of_older_orders(bank: Any, units: str) -> None:
     bank.sql(f"SET foreign_key_units = '{units}'")
     bank.sql("CREATE TABLE orders (id int PRIMARY KEY, who text)")
-    bank.sql("CREATE TABLE lines (order_id int REFERENCES orders (id), item text)")
+    bank.sql("CREATE TABLE lines (order_id int REFERENCES orders (id) ON DELETE CASCADE, item text)")
     bank.sql("INSERT INTO orders VALUES (1, 'Ann')")
     query = "SELECT who, item FROM orders JOIN lines ON order_id = id"
     bank.sql(f"CREATE CONTINUOUS QUERY items COMPUTE ON COMMIT AS {query}")
@@ -162,6 +230,11 @@ def test_lines_of_new_and_of_older_orders(bank: Any, units: str) -> None:
                 session.sql("COMMIT")
             told += heard(feed, len(lines))
         assert sorted(told) == sorted(("I", *row) for row in rows(bank, query))
+        for gone in ("DELETE FROM orders WHERE id = 2", "DELETE FROM orders WHERE id = 3; DELETE FROM lines"):
+            before = rows(bank, query)
+            bank.sql(f"BEGIN; {gone}; COMMIT")
+            went = Counter(before) - Counter(rows(bank, query))
+            assert sorted(heard(feed, went.total())) == sorted(("D", *row) for row in went.elements())
 
 
 @pytest.mark.parametrize(

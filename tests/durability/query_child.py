@@ -1,6 +1,7 @@
 """A process that changes tables under continuous queries and materialized views until it is killed; see doomed.py.
 
-Beside the steps there are lines of kind "dequeued", with the steps whose changes a subscriber of the queue got.
+Beside the steps there are lines of kind "dequeued", with the steps whose changes a subscriber of the queue got, and of
+kind "called", with the changes that a trigger was called with.
 """
 
 from __future__ import annotations
@@ -17,8 +18,10 @@ import midstream
 
 THREADS = 2
 ACCOUNTS = 6
-ROWS = {"few": 3, "pair": 2, "change": 1, "transfer": 0, "recompute": 0}
+ROWS = {"few": 3, "pair": 2, "change": 1, "transfer": 0, "recompute": 0, "pour": 0}
 """How many rows a step of each kind adds to `fed`."""
+POURED = 2
+"""How many rows a step adds to the stream."""
 TAKEN_AT_ONCE = 5
 QUERIES = {
     "single": "COMPUTE ON COMMIT DESTINATION single_log AS SELECT step, n, cq_delta() AS kind FROM fed",
@@ -27,6 +30,8 @@ QUERIES = {
     "SELECT f.step, f.n, cq_delta() AS kind FROM fed f JOIN twin t ON t.step = f.step AND t.n = f.n",
     "balances": "PRIMARY KEY (id) COMPUTE ON COMMIT DESTINATION balances_log AS "
     "SELECT id, balance, cq_delta() AS kind, cq_old_value(balance) AS was FROM accounts",
+    "streamed": "COMPUTE ON COMMIT DESTINATION streamed_log AS "
+    "SELECT step, n, cq_delta() AS kind FROM poured WHERE n >= 0",
     "batched": "PRIMARY KEY (step) COMPUTE BATCHED ON DEMAND DESTINATION batched_log AS "
     "SELECT step, sum(n) AS n, cq_delta() AS kind, cq_old_value(n) AS was FROM fed GROUP BY step",
 }
@@ -42,6 +47,15 @@ def main() -> None:
     db, numbers = opened(arguments), itertools.count(arguments.first)
     feeders = [feeder(STEPS, WEIGHTS, db, arguments.seed + n, numbers) for n in range(THREADS)]
     run_together([lambda: take(db), *feeders])
+
+
+CALLS = list[tuple[str, str, int, int]]()
+"""What the trigger was called with in this process: id, kind, step and n."""
+
+
+def called(change: Any) -> None:
+    CALLS.append(("/".join(map(str, change.id)), change.kind, change.row["step"], change.row["n"]))
+    tell("called", step=-1, call=CALLS[-1])
 
 
 def take(db: Any) -> None:
@@ -98,12 +112,25 @@ def until_done(db: Any, work: Callable[[Any], Any]) -> Any:
                 session.sql("ROLLBACK")
 
 
+def pour(db: Any, step: int) -> Any:
+    """Rows of the stream, one of which the query does not want."""
+    values = ", ".join(f"({step}, {n})" for n in range(-1, POURED))
+    return db.sql(f"INSERT INTO poured VALUES {values}").scn
+
+
 def recompute(db: Any, step: int) -> Any:
     return db.sql("SELECT cq_recompute('batched')").fetchall()[0][0]
 
 
-STEPS: dict[str, Step] = {"few": few, "pair": pair, "change": change, "transfer": transfer, "recompute": recompute}
-WEIGHTS = (6, 4, 2, 4, 2)
+STEPS: dict[str, Step] = {
+    "few": few,
+    "pair": pair,
+    "change": change,
+    "transfer": transfer,
+    "recompute": recompute,
+    "pour": pour,
+}
+WEIGHTS = (6, 4, 2, 4, 2, 4)
 
 if __name__ == "__main__":
     main()

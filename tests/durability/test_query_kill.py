@@ -2,13 +2,15 @@
 
 Each round starts a child that changes tables under continuous queries and materialized views and takes from a queue,
 kills it after a random time or at a random call, opens the folder here, waits until all is computed, and compares
-destinations, a subscription, the queue and the views with the tables and with what was acknowledged.
+destinations, a subscription, the queue, the calls of a trigger and the views with the tables and with what was
+acknowledged.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import time
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +18,7 @@ from typing import Any
 
 import pytest
 from killing import Ledger, at_a_call, by_our_hand, kill_rounds
-from query_child import ACCOUNTS, QUERIES, ROWS, TAKEN_AT_ONCE, VIEWS
+from query_child import ACCOUNTS, CALLS, POURED, QUERIES, ROWS, TAKEN_AT_ONCE, VIEWS
 
 import midstream
 from asking import scn_now
@@ -28,6 +30,7 @@ WAYS = (
     at_a_call(5.0, 6.5),
 )
 """To die by our hand, at a call in what computes and delivers, in all that stands around it, or at any call."""
+PATIENCE = 60.0
 
 
 @dataclass
@@ -37,6 +40,7 @@ class Told(Ledger):
     taken: list[tuple[int, int]] = field(default_factory=list)
     heard: Counter[tuple[str, int, int]] = field(default_factory=Counter)
     heard_to: int = 0
+    calls: list[tuple[str, str, int, int]] = field(default_factory=list)
     kills: int = 0
 
     def hear(self, lines: list[str]) -> None:
@@ -45,6 +49,8 @@ class Told(Ledger):
         for said in map(json.loads, lines):
             if said["event"] == "dequeued":
                 self.taken += [tuple(row) for row in said["rows"]]
+            elif said["event"] == "called":
+                self.calls.append(tuple(said["call"]))
 
 
 def test_changes_are_handed_out_once_when_the_process_is_killed(database: Any, tmp_path: Path) -> None:
@@ -59,6 +65,7 @@ def test_a_hundred_kills_lose_and_repeat_nothing(database: Any, tmp_path: Path) 
 
 def kill(folder: Path, rounds: int, seed: int, longest: float) -> None:
     told = Told()
+    CALLS.clear()
     make_database(folder, told)
     kill_rounds(
         folder,
@@ -80,12 +87,15 @@ def make_database(folder: Path, told: Told) -> None:
         db.sql("CREATE TABLE transfers (step bigint)")
         db.sql("CREATE TABLE accounts (id int PRIMARY KEY, balance bigint)")
         db.sql("INSERT INTO accounts VALUES " + ", ".join(f"({n}, 0)" for n in range(ACCOUNTS)))
-        for log in ("single_log", "joined_log"):
+        db.sql("CREATE STREAM poured (step bigint, n int)")
+        db.sql("CREATE VIEW in_stream AS SELECT step, n, count(*) AS times FROM poured WHERE n >= 0 GROUP BY step, n")
+        for log in ("single_log", "joined_log", "streamed_log"):
             db.sql(f"CREATE TABLE {log} (step bigint, n int, kind text)")
         db.sql("CREATE TABLE balances_log (id int, balance bigint, kind text, was bigint)")
         db.sql("CREATE TABLE batched_log (step bigint, n bigint, kind text, was bigint)")
         for name, query in QUERIES.items():
             db.sql(f"CREATE CONTINUOUS QUERY {name} {query}")
+        db.sql("CREATE TRIGGER call ON single FOR EACH ROW EXECUTE 'query_child:called'")
         for name, query in VIEWS.items():
             db.sql(f"CREATE MATERIALIZED VIEW {name} AS {query}")
         db.sql("SELECT * FROM dequeue('q', 'child', 1)").fetchall()
@@ -105,11 +115,15 @@ def check(db: Any, told: Told) -> None:
     check_views(db, fed)
     check_subscription(db, told, scn)
     check_queue(db, told)
+    check_calls(db, told)
 
 
 def check_steps(db: Any, told: Told, fed: Counter[tuple[int, int]]) -> None:
     transfers = {step for (step,) in db.sql("SELECT step FROM transfers").fetchall()}
-    there = {step for step, _ in fed} | transfers
+    poured = Counter({(step, n): times for step, n, times in db.sql("SELECT * FROM in_stream").fetchall()})
+    assert replayed(db, "streamed_log") == poured, "the rows of the stream were not handed out once each"
+    assert poured == Counter((step, n) for step in {step for step, _ in poured} for n in range(POURED))
+    there = {step for step, _ in fed} | transfers | {step for step, _ in poured}
     certain = {step for step, kind in told.certain.items() if kind != "recompute"}
     assert certain <= there <= told.possible.keys(), "steps were lost or invented"
     for step in {step for step, _ in fed}:
@@ -194,3 +208,17 @@ def check_queue(db: Any, told: Told) -> None:
         told.done[step]["scn"] for step, _ in told.taken if step in told.done and told.done[step]["kind"] != "change"
     ]
     assert scns == sorted(scns), "the queue is not in the order of commits"
+
+
+def check_calls(db: Any, told: Told) -> None:
+    """A trigger was called with each change, by an id that names no other; again only with the one it died with."""
+    wanted = Counter((kind, step, n) for step, n, kind in db.sql("SELECT step, n, kind FROM single_log").fetchall())
+    until = time.monotonic() + PATIENCE
+    while len({id for id, *_ in (*told.calls, *CALLS)}) < wanted.total():
+        assert time.monotonic() < until, "a trigger was not called with every change"
+        time.sleep(0.02)
+    known = {id: change for id, *change in (*told.calls, *CALLS)}
+    assert all(known[id] == change for id, *change in (*told.calls, *CALLS)), "an id stands for two changes"
+    assert Counter(map(tuple, known.values())) == wanted
+    assert len(told.calls) + len(CALLS) - len(known) <= told.kills, "a change was repeated that was done with"
+    assert db.sql("SELECT * FROM dead_call").fetchall() == []

@@ -5,9 +5,9 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-from tests.laws.difference_world import CONTEXT, SHAPES, Image, Judge, Schema, Shop, changed_between
+from tests.laws.difference_world import CONTEXT, SHAPES, TABLES, Image, Judge, Schema, Shop, changed_between
 
-from midstream.plan.difference import KEPT, NEWER, bind_backing
+from midstream.plan.difference import KEPT, NEWER, Changed, Difference, bind_backing, bind_difference
 from midstream.sql import parse_query
 
 KINDS = ("i", "d", "iud", "iu", "ii")
@@ -164,6 +164,62 @@ def test_rows_that_came_with_the_rows_they_refer_to_meet_these_alone() -> None:
     rows, plan = found
     assert {row[:-1]: row[-1] for row in rows} == judge.true_change(query, before, after)
     assert [(unit.child.name, unit.parent.name) for unit in plan.units] == [("lines", "orders")]
+    assert scans(plan) == {("delta", "lines"), ("delta", "orders"), ("table", "users")}
+
+
+CHAIN = "SELECT l.item, o.oid, u.name FROM lines l, orders o, users u WHERE l.oid = o.oid AND u.id = o.uid"
+
+
+def test_rows_that_went_with_the_rows_they_referred_to_meet_these_alone() -> None:
+    """Q24 of the paper: orders go with their lines, and the table of orders is not read at all."""
+    after: Image = {
+        "users": {1: (1, "a", 10), 2: (2, "b", 20)},
+        "orders": {3: (7, 1, 0)},
+        "lines": {10: (7, 5, 5)},
+        "other": {},
+    }
+    before: Image = {name: dict(rows) for name, rows in after.items()}
+    before["orders"] |= {4: (8, 1, 0), 5: (9, 2, 0)}
+    before["lines"] |= {6: (8, 1, 1), 7: (8, 2, 2), 8: (9, 3, 3), 9: (None, 4, 4)}
+    judge = Judge()
+    found = judge.change(CHAIN, [before, after], uses_units="near")
+    assert found is not None
+    rows, plan = found
+    assert {row[:-1]: row[-1] for row in rows} == judge.true_change(CHAIN, before, after)
+    assert [(unit.child.name, unit.parent.name, unit.went) for unit in plan.units] == [("lines", "orders", True)]
+    assert scans(plan) == {("delta", "lines"), ("delta", "orders"), ("table", "users")}
+
+
+def test_lines_that_went_from_orders_that_stay_meet_these_as_they_are_now() -> None:
+    """Q24 with both branches: nothing is needed as it was but what lies beyond the unit."""
+    shop = Shop(Random(11))
+    for _ in range(40):
+        shop.commit("i")
+    before = shop.image()
+    for _ in range(40):
+        shop.commit("d")
+    after = shop.image()
+    changed = changed_between(before, after)
+    assert [changed[id].kind for id in (1, 2, 3)] == ["delete"] * 3
+    judge = Judge()
+    found = judge.change(CHAIN, [before, after], uses_units="both")
+    assert found is not None
+    rows, plan = found
+    assert {row[:-1]: row[-1] for row in rows} == judge.true_change(CHAIN, before, after) != {}
+    assert scans(plan) == {("delta", "lines"), ("delta", "orders"), ("table", "orders"), ("before", "users")}
+
+
+def scans(plan: Difference) -> set[tuple[str, str]]:
     assert plan.query is not None
-    read = {(scan.source, getattr(scan.relation, "name", "")) for scan in plan.query.scans}
-    assert read == {("delta", "lines"), ("delta", "orders"), ("table", "users")}
+    return {(scan.source, getattr(scan.relation, "name", "")) for scan in plan.query.scans}
+
+
+@pytest.mark.parametrize("large", ["lines", "other"])
+def test_what_is_needed_as_it_was_is_the_smaller_table(large: str) -> None:
+    rows = {"lines": 10, "other": 10} | {large: 1000}
+    [small] = {"lines", "other"} - {large}
+    changed = {TABLES[name].id: Changed("mixed", count) for name, count in rows.items()}
+    query = parse_query("SELECT l.item, t.b FROM lines l, other t WHERE l.item = t.a")
+    plan = bind_difference(query, Schema(), CONTEXT, changed)
+    assert plan is not None
+    assert [step.text for step in plan.steps] == [f"dlt({large}) >< pre({small})", f"pst({large}) >< dlt({small})"]

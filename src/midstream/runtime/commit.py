@@ -36,7 +36,7 @@ from midstream.relations.table import ROW_ID, ROW_ID_TYPE
 from midstream.relations.view import ContinuousView
 from midstream.runtime.constraints import check_against_others
 from midstream.runtime.constraints.increasing import encode_maximum
-from midstream.runtime.continuous.log import log_name
+from midstream.runtime.continuous.log import log_name, readers_name
 from midstream.runtime.history import HISTORY
 from midstream.runtime.interrupts import uninterrupted
 from midstream.runtime.lateness import LATE, new_state
@@ -60,6 +60,12 @@ class _Written:
 
 def commit(transaction: Transaction, settings: Mapping[str, object], cancellation: Cancellation | None = None) -> int:
     """Publishes the transaction and returns its SCN; with nothing changed, the SCN that it saw."""
+    with transaction.store.queries.readers.moved(transaction) as texts:
+        transaction.kept.update(texts)
+        return _commit(transaction, settings, cancellation)
+
+
+def _commit(transaction: Transaction, settings: Mapping[str, object], cancellation: Cancellation | None) -> int:
     changes = [c for c in transaction.changes.values() if c and c.table.id not in transaction.dropped]
     inserts = [rows for rows in transaction.streamed.values() if rows.stream.id not in transaction.dropped]
     if not (changes or inserts or transaction.defined or transaction.dropped):
@@ -76,6 +82,9 @@ def commit(transaction: Transaction, settings: Mapping[str, object], cancellatio
     for relation in transaction.defined.values():
         if isinstance(relation, ContinuousView) and relation.backfill:
             transaction.store.views.fill(relation.id, cancellation)
+    for relation in transaction.defined.values():
+        if isinstance(relation, ContinuousQuery) and _was_there(transaction.base, relation):
+            transaction.store.queries.restart_clock(relation)
     for relation in transaction.dropped.values():
         if isinstance(relation, ContinuousView):
             transaction.store.views.drop(relation.id)
@@ -249,7 +258,7 @@ def _publication(
             **transaction.kept,
             **transaction.store.queries.begun(transaction.defined.values(), transaction.base, scn),
         },
-        forgotten=[log_name(id) for id in transaction.dropped],
+        forgotten=[name for id in transaction.dropped for name in (log_name(id), readers_name(id))],
     )
 
 

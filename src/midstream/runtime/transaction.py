@@ -87,6 +87,16 @@ class StatementChange:
 
 
 @dataclass(frozen=True)
+class ReaderMove:
+    """How far a transaction brings a reader of a query's changes, and where it stood; None: nowhere."""
+
+    query_id: int
+    reader: str
+    before: tuple[int, int] | None
+    after: tuple[int, int] | None
+
+
+@dataclass(frozen=True)
 class Glimpse:
     """A picture frozen at one moment of a transaction."""
 
@@ -120,6 +130,8 @@ class Transaction:
         """What goes into streams when it commits, by stream."""
         self.kept: dict[str, str] = {}
         """Texts that the catalog keeps under names from this commit on."""
+        self.moves: dict[tuple[int, str], ReaderMove] = {}
+        """Readers of continuous queries that it brings further, by query and reader."""
         self.is_committed = False
         self._staging: Path | None = None
         store.pin(self.base)
@@ -160,6 +172,12 @@ class Transaction:
         """Rows for a stream, which get there when the transaction commits."""
         before = self.streamed.get(stream.id) or StreamRows(stream)
         self.streamed[stream.id] = replace(before, items=(*before.items, *items))
+
+    def move(self, move: ReaderMove) -> None:
+        """A reader goes on from where the transaction found it when it first looked."""
+        key = (move.query_id, move.reader)
+        known = self.moves.get(key)
+        self.moves[key] = move if known is None else replace(move, before=known.before)
 
     def glimpse(self, state: CatalogState | None = None) -> Glimpse:
         return Glimpse(state or self.state, dict(self.changes))

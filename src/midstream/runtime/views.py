@@ -40,6 +40,7 @@ from midstream.runtime.results import Moment, Result
 from midstream.runtime.settings import DEFAULTS
 from midstream.runtime.states import KeptFile, State
 from midstream.runtime.store import Store
+from midstream.runtime.waiting import held
 from midstream.runtime.windows import Windows
 from midstream.sql import parse_query
 from midstream.sql.statements import Sql
@@ -271,7 +272,7 @@ class Views:
         keys = self._turn_keys(wanted.values())
         with self._crowd(keys) as crowd, ExitStack() as turns:
             for key in keys:
-                turns.enter_context(self._turn(*key))
+                turns.enter_context(held(self._turn(*key), cancellation))
             known = self._known(wanted.values(), begun, began)
             if known is not None:
                 return known

@@ -65,17 +65,7 @@ def _define(
                 return "ALTER CONTINUOUS QUERY"
 
     status, scn = session.writing(work, context)
-    if isinstance(statement, AlterContinuousQuery):
-        _take_over(session, statement.name)
     return Result(status=status, scn=scn, notices=notices)
-
-
-def _take_over(session: Session, name: str) -> None:
-    """The clock of a query that was altered begins anew."""
-    queries = session.store.queries
-    query = naming.find_query(session.store.catalog.state, name)
-    if not session.in_transaction:
-        queries.restart_clock(query)
 
 
 def _set_state(session: Session, name: str, action: str) -> Result:

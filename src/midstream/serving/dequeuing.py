@@ -20,17 +20,16 @@ from midstream.relations.catalog import CatalogState
 from midstream.relations.query import ContinuousQuery, Queue
 from midstream.relations.schema import Relation
 from midstream.relations.table import ROW_ID, Column, Table
-from midstream.runtime.continuous.changes import Place, changes_in
+from midstream.runtime.continuous.changes import END, Place, changes_in
 from midstream.runtime.continuous.delivering import subscriber
 from midstream.runtime.continuous.destinations import query_of_queue
 from midstream.runtime.stored_schema import StateSchema
-from midstream.runtime.transaction import Transaction
+from midstream.runtime.transaction import ReaderMove, Transaction
 from midstream.serving.session import Session
 from midstream.sql.procedures import ProcedureCall, take_dequeues
 from midstream.sql.statements import Select, Sql
 
 MANY = 1000
-_LAST = 1 << 60
 
 
 @dataclass
@@ -40,7 +39,8 @@ class Dequeued:
     query: Sql
     relations: dict[str, Table] = field(default_factory=dict)
     rows: dict[int, pa.Table] = field(default_factory=dict)
-    moves: list[tuple[ContinuousQuery, str, Place]] = field(default_factory=list)
+    moves: dict[tuple[int, str], tuple[ContinuousQuery, Place | None, Place]] = field(default_factory=dict)
+    """By query and subscriber: where it stood, and where it stands after the query."""
 
     def schema(self, session: Session, state: CatalogState) -> _Schema:
         return _Schema(StateSchema(session.store.catalog, state), self.relations)
@@ -73,27 +73,29 @@ def dequeued(
     with readers.lock:
         found = Dequeued(query)
         for number, call in enumerate(calls, 1):
-            _take(session, transaction.state, call, found, number)
+            _take(session, transaction, call, found, number)
         yield found
-        for taken_from, name, place in found.moves:
+        for (_, name), (query_of_it, before, after) in found.moves.items():
             if session.in_transaction:
-                transaction.kept.update([readers.written(taken_from, name, place)])
+                transaction.move(ReaderMove(query_of_it.id, name, before, after))
             else:
-                readers.move(taken_from, name, place)
+                readers.move(query_of_it, name, after)
 
 
-def _take(session: Session, state: CatalogState, call: ProcedureCall, found: Dequeued, number: int) -> None:
+def _take(session: Session, transaction: Transaction, call: ProcedureCall, found: Dequeued, number: int) -> None:
     queue_name, name, limit = _arguments(call)
-    query = _query_of(state, queue_name, call)
+    query = _query_of(transaction.state, queue_name, call)
     queries = session.store.queries
     reader = subscriber(name)
-    place = queries.readers.of(query).get(reader)
+    before, place = _standing(session, transaction, found, query, reader)
     log = queries.log_of(query)
+    # What comes between the two lines is in the files and behind the position.
+    end = (log.position, END)
     changes = list(islice(changes_in(query, list(log.files), place), limit)) if place is not None else []
-    if place is None:
-        found.moves.append((query, reader, (log.position, _LAST)))
-    elif changes:
-        found.moves.append((query, reader, (changes[-1].scn, changes[-1].number)))
+    last = (changes[-1].scn, changes[-1].number) if changes else place
+    if last is None or len(changes) < limit:
+        last = end if last is None else max(last, end)
+    found.moves[query.id, reader] = query, before, last
     columns = tuple(Column(column, type_) for column, type_ in query.output_columns)
     table = Table(-number, call.name, columns)
     rows = source_to_arrow(
@@ -101,6 +103,18 @@ def _take(session: Session, state: CatalogState, call: ProcedureCall, found: Deq
     )
     found.relations[table.name] = table
     found.rows[table.id] = rows.append_column(ROW_ID, pa.array(range(rows.num_rows), pa.int64()))
+
+
+def _standing(
+    session: Session, transaction: Transaction, found: Dequeued, query: ContinuousQuery, reader: str
+) -> tuple[Place | None, Place | None]:
+    """Where a subscriber stood before this query, and where it stands: by this query, the transaction, or for all."""
+    if (query.id, reader) in found.moves:
+        _, before, after = found.moves[query.id, reader]
+        return before, after
+    moved = transaction.moves.get((query.id, reader))
+    place = moved.after if moved is not None else session.store.queries.readers.of(query).get(reader)
+    return place, place
 
 
 def _query_of(state: CatalogState, name: str, call: ProcedureCall) -> ContinuousQuery:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 
 from midstream.plan import BindContext
-from midstream.plan.difference import Kind, Step
+from midstream.plan.difference import Kind, Step, Unit
 from midstream.relations.catalog import CatalogState
 from midstream.relations.query import ContinuousQuery, MaterializedView
 from midstream.runtime.continuous import defining, stored_views
@@ -125,11 +125,7 @@ def _terms(session: Session, query: Kept, state: CatalogState, has_backing: bool
         found = plans.difference(state, changed, True, has_backing=has_backing)
         cases.append((title, [_line(step) for step in found.steps] if found is not None else []))
         near = plans.difference(state, changed, True, units="near")
-        cases[-1][1].extend(
-            f"  dlt({unit.parent.name}) is enough of {unit.parent.name} where all rows that came to {unit.child.name} "
-            "refer to rows that came with them"
-            for unit in (near.units if near is not None else ())
-        )
+        cases[-1][1].extend(map(_unit, near.units if near is not None else ()))
     if all(lines == cases[0][1] for _, lines in cases):
         cases = [("Whatever happened to its tables", cases[0][1])]
     for title, lines in cases:
@@ -137,6 +133,12 @@ def _terms(session: Session, query: Kept, state: CatalogState, has_backing: bool
         yield from lines
     if query.refresh != "incremental":
         yield "Only the terms of tables that changed are computed."
+
+
+def _unit(unit: Unit) -> str:
+    child, parent = unit.child.name, unit.parent.name
+    those = f"went from {child} referred to rows that went" if unit.went else f"came to {child} refer to rows that came"
+    return f"  dlt({parent}) is enough of {parent} where all rows that {those} with them"
 
 
 def _line(step: Step) -> str:

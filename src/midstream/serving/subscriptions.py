@@ -12,28 +12,29 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from queue import Empty, SimpleQueue
+from itertools import islice
+from queue import Empty, Full, Queue
 from types import TracebackType
 from typing import Protocol
 
-from midstream.errors import Closed, HistoryGone, InvalidParameter, UndefinedName, WrongObject
+from midstream.errors import Closed, HistoryGone, InvalidParameter, OutOfResources, UndefinedName, WrongObject
 from midstream.ingest.arrow_types import to_rows
 from midstream.relations.query import ContinuousQuery, MaterializedView
 from midstream.relations.view import ContinuousView, View
-from midstream.runtime.continuous.changes import Change, Place, changes_in
+from midstream.runtime.continuous.changes import END, Change, Place, changes_in
 from midstream.runtime.continuous.queries import suspended
 from midstream.runtime.continuous.snapshots import answer_of, changes_of_table, snapshot_of
 from midstream.runtime.settings import DEFAULTS
 from midstream.runtime.store import Store
+from midstream.runtime.waiting import in_time
 from midstream.runtime.window_log import WindowResult
 from midstream.runtime.window_rows import rows_of
 
 _LOOK = 0.5
 """So often somebody who waits looks whether the database was closed."""
 _PAUSE = 0.05
-_LAST = 1 << 60
 _MANY = 100_000
 """So many changes are taken at a time."""
 
@@ -61,10 +62,12 @@ class Source(Protocol):
 class Subscription:
     """Changes in order, each once. Not for several threads at once."""
 
-    def __init__(self, source: Source, snapshot: Sequence[Change] = ()) -> None:
+    def __init__(self, source: Source, snapshot: Iterable[Change] = ()) -> None:
         self._source = source
         self._closed = False
-        self._waiting: deque[Change] = deque(snapshot)
+        self._snapshot: Iterator[Change] | None = iter(snapshot)
+        """What is there first; None: all of it was taken."""
+        self._waiting: deque[Change] = deque()
 
     def poll(self, timeout: float | None = 0.0) -> list[Change]:
         """What has come, after at most so many seconds (None: as long as it takes)."""
@@ -95,7 +98,7 @@ class Subscription:
     def _fill(self, end: float | None) -> None:
         """Waits until something has come, the time is over, or it is closed."""
         while not self._waiting and not self._closed:
-            self._waiting += self._source.take()
+            self._waiting += self._take()
             if self._waiting:
                 return
             self._source.check()
@@ -103,6 +106,15 @@ class Subscription:
             if left is not None and left <= 0:
                 return
             self._source.wait(_LOOK if left is None else min(left, _LOOK))
+
+    def _take(self) -> Sequence[Change]:
+        """A piece of what there was at first, then of what has come: so many changes are in memory, and no more."""
+        if self._snapshot is not None:
+            found = list(islice(self._snapshot, _MANY))
+            if found:
+                return found
+            self._snapshot = None
+        return self._source.take()
 
 
 # --- continuous queries ----------------------------------------------------------------------------------
@@ -120,7 +132,7 @@ class QueryChanges:
                 detail=f"It goes back to SCN {log.start}.",
                 hint="Subscribe with snapshot=True, and go on from there.",
             )
-        self._place: Place = (log.position if after is None else after, _LAST)
+        self._place: Place = (log.position if after is None else after, END)
 
     def take(self) -> Sequence[Change]:
         log = self._store.queries.log_of(self._query)
@@ -173,8 +185,7 @@ class TableChanges:
         state = self._store.catalog.state
         if self._view.when == "on commit":
             state = self._store.queries.materialized.bring([self._view])
-        found = changes_of_table(self._store, self._view, self._scn, state)
-        self._scn = max(self._scn, state.scn)
+        found, self._scn = changes_of_table(self._store, self._view, self._scn, state, _MANY)
         return found
 
     def wait(self, seconds: float) -> None:
@@ -331,9 +342,19 @@ class Notifications(Subscription):
 class _Told:
     def __init__(self, store: Store, channel: str) -> None:
         self._store = store
-        self._news: SimpleQueue[Change | None] = SimpleQueue()
+        self._channel = channel
+        self._news: Queue[Change | None] = Queue(_MANY)
         self._first: Change | None = None
-        self.end = store.queries.triggers.listen(channel, self._news.put)
+        self._has_missed = False
+        self.end = store.queries.triggers.listen(channel, self._put)
+
+    def _put(self, change: Change) -> None:
+        """Whoever tells does not wait for those who listen; behind a gap nothing more is told."""
+        if not self._has_missed:
+            try:
+                self._news.put_nowait(change)
+            except Full:
+                self._has_missed = True
 
     def take(self) -> Sequence[Change]:
         found = [self._first, *(self._news.get() for _ in range(self._news.qsize()))]
@@ -347,9 +368,17 @@ class _Told:
     def check(self) -> None:
         if self._store.is_closed:
             raise Closed("the database is closed")
+        if self._has_missed:
+            raise OutOfResources(
+                f'channel "{self._channel}" told more than was read',
+                detail=f"{self._news.maxsize:,} changes waited for this listener, and it has missed what came then.",
+                hint="Listen anew and poll more often, or subscribe to the continuous query, which misses nothing.",
+                sqlstate="53400",
+            )
 
     def wake(self) -> None:
-        self._news.put(None)
+        with suppress(Full):
+            self._news.put_nowait(None)
 
 
 # --- the way in ----------------------------------------------------------------------------------------------
@@ -364,8 +393,7 @@ def subscribe(store: Store, name: str, *, snapshot: bool, after: int | None) -> 
     if isinstance(relation, ContinuousQuery):
         return _of_query(store, relation, snapshot, after)
     if isinstance(relation, MaterializedView):
-        found = snapshot_of(store, relation) if snapshot else ([], after)
-        return Subscription(TableChanges(store, relation, found[1]), found[0])
+        return _of_stored(store, relation, snapshot, after)
     if isinstance(relation, ContinuousView) and relation.is_windowed:
         results = WindowResults(store, relation, after)
         return Subscription(results, results.snapshot() if snapshot else ())
@@ -392,8 +420,17 @@ def _of_query(store: Store, query: ContinuousQuery, snapshot: bool, after: int |
     if not snapshot:
         return Subscription(QueryChanges(store, query, after))
     with store.queries.computing:
-        rows, scn = snapshot_of(store, query)
-        return Subscription(QueryChanges(store, query, scn), rows)
+        if after is not None:
+            QueryChanges(store, query, after)
+        found = snapshot_of(store, query, after)
+        return Subscription(QueryChanges(store, query, found.scn), found.rows)
+
+
+def _of_stored(store: Store, view: MaterializedView, snapshot: bool, after: int | None) -> Subscription:
+    if not snapshot:
+        return Subscription(TableChanges(store, view, after))
+    found = snapshot_of(store, view, after)
+    return Subscription(TableChanges(store, view, found.scn), found.rows)
 
 
 def wait(store: Store, name: str, scn: int, timeout: float | None) -> None:
@@ -401,6 +438,7 @@ def wait(store: Store, name: str, scn: int, timeout: float | None) -> None:
     if isinstance(relation, ContinuousView):
         with suppress(InvalidParameter):
             store.catalog.check_reachable(scn)
-        store.views.moment([relation], DEFAULTS)
+        with in_time(f'"{name}" has not reached SCN {scn} in time', timeout) as cancellation:
+            store.views.moment([relation], DEFAULTS, cancellation)
         return
     store.queries.wait(store.queries.find(name), scn, timeout)

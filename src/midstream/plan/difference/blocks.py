@@ -172,25 +172,34 @@ class _Term:
         )
         near = self._changed()
         assert near is not None
-        self._meet(near, parent, fk, pk, in_change=True)
+        self._meet_change(near, parent)
         if self.terms.uses_units == "near":
             self._note_unit(parent, fk, pk)
             return [near]
+        if self._only_went():
+            # What was there before is what is there now, and what went (Q24 of the paper).
+            far = self._changed(as_now=parent.tag)
+            assert far is not None
+            return [near, far]
         far = self._changed()
         assert far is not None
-        self._meet(far, parent, fk, pk, in_change=False)
+        self._miss_change(far, parent, fk, pk)
         return [near, far]
+
+    def _only_went(self) -> bool:
+        change = self.terms.images.change_of(self.component.item) if self.component.item is not None else None
+        return change is not None and change.kind == "delete"
 
     def _note_unit(self, parent: _Component, fk: tuple[str, ...], pk: tuple[str, ...]) -> None:
         assert isinstance(self.component.item, exp.Table) and isinstance(parent.item, exp.Table)
         images = self.terms.images
         child, referred = images.table_of(self.component.item), images.table_of(parent.item)
         assert child is not None and referred is not None
-        self.terms.units.append(Unit(child, fk, referred, pk))
+        self.terms.units.append(Unit(child, fk, referred, pk, self._only_went()))
 
-    def _changed(self) -> exp.Select | None:
-        """The block over what changed of one item."""
-        copy = self._version(self._images(Image.PST))
+    def _changed(self, as_now: int | None = None) -> exp.Select | None:
+        """The block over what changed of one item; `as_now`: the tag of another that is not as it was."""
+        copy = self._version(self._images(Image.PST) | ({as_now: Image.PST} if as_now is not None else {}))
         item = next(item for item in items_of(copy) if item.meta.get(_TAG) == self.component.tag)
         if isinstance(item, exp.Table):
             weight = self.terms.images.put_change(item)
@@ -207,16 +216,16 @@ class _Term:
         copy.set("expressions", [*copy.expressions, *marks, output(weight, WEIGHT)])
         return copy
 
-    def _meet(
-        self, term: exp.Select, parent: _Component, fk: Sequence[str], pk: Sequence[str], *, in_change: bool
-    ) -> None:
-        """Rows that refer to a new row of the parent are joined with these alone, the others with what is there."""
-        items = {item.meta[_TAG]: item for item in items_of(term) if _TAG in item.meta}
+    def _meet_change(self, term: exp.Select, parent: _Component) -> None:
+        """Rows that refer to a row of the parent that changed are joined with these alone,"""
+        referred = _items(term)[parent.tag]
+        assert isinstance(referred, exp.Table)
+        self.terms.images.put_change(referred)
+
+    def _miss_change(self, term: exp.Select, parent: _Component, fk: Sequence[str], pk: Sequence[str]) -> None:
+        """and the others with what is there."""
+        items = _items(term)
         child, referred = items[self.component.tag], items[parent.tag]
-        if in_change:
-            assert isinstance(referred, exp.Table)
-            self.terms.images.put_change(referred)
-            return
         key = self.terms.images.binding.fresh_alias("new")
         new = exp.Table(this=referred.this.copy(), alias=exp.TableAlias(this=exp.to_identifier(key, quoted=True)))
         self.terms.images.put_change(new)
@@ -268,6 +277,11 @@ class _Term:
         inner.set("from_", exp.From(this=derived(self.terms.images.fresh(keys), alias)))
         inner.set("where", exp.Where(this=maybe))
         add_where(version, [typed(exp.Exists(this=inner), BOOLEAN)])
+
+
+def _items(term: exp.Select) -> dict[int, Node]:
+    """The items of a term that changed, by their tags."""
+    return {item.meta[_TAG]: item for item in items_of(term) if _TAG in item.meta}
 
 
 def _at_copy(node: Node, query: exp.Select, copy: exp.Select) -> Node:

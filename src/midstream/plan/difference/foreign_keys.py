@@ -4,6 +4,8 @@ A row of the child refers to one of the parent, by the parent's key, before the 
 
     rows only came to the parent    none of them meets a row that the child had before: pre(child) >< dlt(parent) = 0
     rows only went from the parent  none of them meets a row that the child has now:    pst(child) >< dlt(parent) = 0
+
+Rows mostly come, and go, as units: an order with its lines. Then dlt(lines) need only meet dlt(orders).
 """
 
 from __future__ import annotations
@@ -146,16 +148,18 @@ def is_separable(terms: Terms, query: exp.Select, components: Sequence[C], place
 def unit_of(
     terms: Terms, query: exp.Select, components: Sequence[C], place: int
 ) -> tuple[C, tuple[str, ...], tuple[str, ...]] | None:
-    """The parent whose new rows the rows of a child probably came with, and the columns that meet."""
+    """The parent whose rows the rows of a child probably came with, or went with, and the columns that meet."""
     own = components[place]
     change = terms.images.change_of(own.item) if own.item is not None else None
-    if change is None or change.kind != "insert" or not terms.uses_keys or terms.uses_units == "none":
+    if change is None or change.kind == "mixed" or not terms.uses_keys or terms.uses_units == "none":
         return None
+    # A parent that rows came to stands before its child, and one that rows went from behind it.
+    others = components[:place] if change.kind == "insert" else components[place + 1 :]
     for reference in references_in(terms, query):
-        for component in components[:place]:
+        for component in others:
             if reference.child is own.item and reference.parent is component.item:
                 parent = terms.images.change_of(reference.parent)
-                if parent is not None and parent.kind == "insert":
+                if parent is not None and parent.kind == change.kind:
                     return component, reference.key.columns, reference.key.referred
     return None
 

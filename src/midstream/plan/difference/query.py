@@ -38,7 +38,8 @@ class Difference:
     by_commit: bool = False
     """Whether the SCN of the commit stands before that last column."""
     units: tuple[Unit, ...] = ()
-    """It holds only if all rows that came to these children refer to rows that came to their parents."""
+    """It holds only if all rows that came to these children, or went, refer to rows that came to their parents, or
+    went."""
 
 
 def bind_difference(

@@ -13,18 +13,19 @@ class NotSeparable(Exception):
 
 
 Units = Literal["none", "both", "near"]
-"""Whether rows that came with the row that they refer to are joined with what came alone: not, with a branch for those
-that refer to an older row, or without one, since it is known that there are none."""
+"""Whether rows that came, or went, with the row that they refer to are joined with this change alone: not, with a
+branch for those that refer to another row, or without one, since it is known that there are none."""
 
 
 @dataclass(frozen=True)
 class Unit:
-    """Rows that came to a child, which refer to rows that came to a parent, by some columns of each."""
+    """Rows that came to a child, which refer to rows that came to a parent, by some columns of each; or that went."""
 
     child: Table
     columns: tuple[str, ...]
     parent: Table
     referred: tuple[str, ...]
+    went: bool = False
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from midstream.maintenance.engine import Cancellation, WriteParquet
 from midstream.relations.query import ContinuousQuery
 from midstream.relations.table import Table
 from midstream.runtime.continuous.log import log_columns
-from midstream.runtime.continuous.texts import changes_text, full_net_text, key_check
+from midstream.runtime.continuous.texts import answer_check, changes_text, full_net_text
 from midstream.runtime.pipelines import kept_files
 from midstream.runtime.query import prepare
 from midstream.runtime.results import Moment
@@ -46,12 +46,15 @@ class Answers:
     _seen: dict[int, object] = field(default_factory=dict)
     """What the last answer of each query was computed from."""
 
-    def first(self, query: ContinuousQuery) -> list[KeptFile]:
-        """The answer that a new query begins with."""
+    def first(self, query: ContinuousQuery) -> Compared:
+        """The answer that a new query, or one that was activated, begins with."""
         moment = self._moment(query, None)
         found = self._run(query, moment, None, None)
         self._seen[query.id] = self._basis(query, moment)
-        return found.answer
+        return found
+
+    def forget(self, id: int) -> None:
+        self._seen.pop(id, None)
 
     def next(self, query: ContinuousQuery, last: Sequence[KeptFile], cancellation: Cancellation | None) -> Compared:
         """The same answer where nothing that it reads has changed."""
@@ -86,20 +89,19 @@ class Answers:
         bound = self.queries.plans_of(query).bound(moment.state)
         choice, sources = prepare(self.store, moment, bound, {**DEFAULTS, "kernel": query.kernel})
         text, width = bound.sql(choice.kernel), len(query.columns)
-        pieces = [sources.piece(text, WriteParquet(folder, answer_columns(query), compressed=False))]
+        key = key_places(query)
+        checks = [answer_check(key, choice.kernel)] if key else []
+        pieces = [sources.piece(text, WriteParquet(folder, answer_columns(query), compressed=False), checks)]
         if last is not None:
             sources.inputs[LAST] = as_input(last, answer_columns(query))
-            key = key_places(query)
             net = full_net_text(text, LAST, width, choice.kernel)
-            checks = [key_check(key, choice.kernel)] if key else []
             changes = changes_text(net, width, key, moment.state.scn, choice.kernel)
             output = WriteParquet(folder, log_columns([type_ for _, type_ in query.columns]), compressed=False)
-            pieces.append(sources.piece(changes, output, checks))
+            pieces.append(sources.piece(changes, output))
         found = self.store.engine.run(choice.kernel, pieces, label="changes", cancellation=cancellation)
         self.queries.jobs += 1
         scn = moment.state.scn
-        for answer in found[1:]:
-            self.queries.stepper.check_key(query, answer)
+        self.queries.stepper.check_key(query, found[0])
         return Compared(
             scn,
             [file for file in kept_files(self.store, found[1:], scn) if file.rows],

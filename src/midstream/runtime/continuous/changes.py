@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 Place = tuple[int, int]
 """The SCN of a commit, and the number of a change among those that it caused."""
+END = 1 << 60
+"""The number behind all changes of a commit."""
 BATCH = 10_000
 
 

@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 
+import pyarrow.parquet as pq
+
 from midstream.errors import Error
 from midstream.kernels import Kernel, quote_name
 from midstream.maintenance.engine import Piece
@@ -121,6 +123,15 @@ class Plans:
         """Whether the names that it reads, through views as well, stand for the same relations."""
         return self._meant(before) == self._meant(after)
 
+    def check_same(self, between: Between) -> None:
+        if not self.is_same(between.before, between.state):
+            raise Error(
+                f'what "{self.query.name}" reads was replaced',
+                detail="What changed because of that cannot be told from the changes of tables.",
+                hint="DEACTIVATE and ACTIVATE it: it then begins anew.",
+                sqlstate="55000",
+            )
+
     def _meant(self, state: CatalogState) -> dict[str, object]:
         found, todo = dict[str, object](), list(self.query.reads)
         while todo:
@@ -144,7 +155,9 @@ class Plans:
     ) -> Difference | None:
         """None: commits cannot be told apart in it."""
         self.bound(state)
-        key = (_kinds_of(changed), uses_keys, units, by_commit, has_backing)
+        # In which order the terms are depends on which tables are large, roughly.
+        sizes = tuple((id, len(str(change.rows))) for id, change in sorted(changed.items()))
+        key = (_kinds_of(changed), sizes, uses_keys, units, by_commit, has_backing)
         if key not in self._known:
             self._known[key] = bind_difference(
                 self._sql(),
@@ -186,7 +199,10 @@ class Plans:
     def possible(self, state: CatalogState, kind: Kind) -> dict[int, Changed]:
         """What may have happened to its tables: rows only come to those whose order it goes by."""
         only_grow = self.query.append_only
-        return {t.id: Changed("insert" if t.name in only_grow else kind) for t in self.tables(state)}
+        return {
+            table.id: Changed("insert" if table.name in only_grow else kind, rows_of(self.store, table, state))
+            for table in self.tables(state)
+        }
 
     def changed(self, between: Between) -> tuple[dict[int, Changed], bool]:
         """Which of its tables changed, and whether what is known of their keys held all along."""
@@ -202,13 +218,7 @@ class Plans:
         changed, uses_keys = self.changed(between)
         if not changed:
             return UNCHANGED
-        if not self.is_same(between.before, between.state):
-            raise Error(
-                f'what "{self.query.name}" reads was replaced',
-                detail="What changed because of that cannot be told from the changes of tables.",
-                hint="DEACTIVATE and ACTIVATE it: it then begins anew.",
-                sqlstate="55000",
-            )
+        self.check_same(between)
         difference = self._best(between, changed, uses_keys, by_commit, kept is not None)
         if difference is None:
             return None
@@ -226,7 +236,7 @@ class Plans:
     def _best(
         self, between: Between, changed: Mapping[int, Changed], uses_keys: bool, by_commit: bool, has_backing: bool
     ) -> Difference | None:
-        """Rows that came together with the rows that they refer to need not meet the whole table of these."""
+        """Rows that came, or went, together with the rows that they refer to need not meet the whole table of these."""
         wanted = database_setting(self.store, "foreign_key_units")
         if wanted != "off" and uses_keys:
             near = self.difference(between.state, changed, uses_keys, by_commit, "near", has_backing)
@@ -241,9 +251,8 @@ class Plans:
         return any(changed[unit.parent.id].rows >= LARGE for unit in units)
 
     def _holds(self, unit: Unit, between: Between) -> bool:
-        """Whether all rows that came refer to rows that came; asked only while these are few."""
-        files = [f for table in (unit.child, unit.parent) for f in self.store.catalog.changes(table.id, *between.range)]
-        if sum(file.rows for file in files) > FEW_ROWS:
+        """Whether all rows that came refer to rows that came, or went; asked only while these are few."""
+        if sum(self._rows_changed(table, between) for table in (unit.child, unit.parent)) > FEW_ROWS:
             return False
         sources = Sources("duckdb")
         add_scan(self.store, between, Scan("child", unit.child, "delta", None, unit.columns), sources)
@@ -254,6 +263,14 @@ class Plans:
         text = f"SELECT 1 FROM child WHERE {known} AND NOT EXISTS (SELECT 1 FROM parent WHERE {same}) LIMIT 1"
         found = self.store.engine.look_up(sources.piece(text)).table
         return found is None or not found.num_rows
+
+    def _rows_changed(self, table: Table, between: Between) -> int:
+        """The log does not say of rows that went how many they are, but their files do."""
+        folder = self.store.folder(table.id).path
+        return sum(
+            file.rows if file.kind == "insert" else int(pq.read_metadata(str(folder / file.path)).num_rows)
+            for file in self.store.catalog.changes(table.id, *between.range)
+        )
 
 
 LARGE = 100_000
@@ -270,11 +287,14 @@ def changes_between(store: Store, tables: Sequence[Table], between: Between) -> 
     for table in tables:
         files = store.catalog.changes(table.id, *between.range)
         if files:
-            # Which of the tables are large is all that counts: the newest picture says it as well as any.
-            version = store.catalog.state.versions.get(table.id, between.state.versions[table.id])
-            rows = sum(file.rows for file in store.folder(table.id).files(version))
-            found[table.id] = Changed(_kind_of(files), rows)
+            found[table.id] = Changed(_kind_of(files), rows_of(store, table, between.state))
     return found
+
+
+def rows_of(store: Store, table: Table, state: CatalogState) -> int:
+    """Which of the tables are large is all that counts: the newest picture says it as well as any."""
+    version = store.catalog.state.versions.get(table.id, state.versions[table.id])
+    return sum(file.rows for file in store.folder(table.id).files(version))
 
 
 def _kinds_of(changed: Mapping[int, Changed]) -> tuple[tuple[int, Kind], ...]:

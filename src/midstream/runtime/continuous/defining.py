@@ -78,9 +78,6 @@ def create_continuous_query(writer: Writer, statement: CreateContinuousQuery) ->
     transaction.define([query])
     if Plans(transaction.store, query).views(state):
         transaction.store.queries.first_answers[query.id] = transaction.store.queries.answers.first(query)
-        notices.append(
-            "it reads a continuous view: its answer is computed when that changes, and compared with the last"
-        )
     return notices
 
 
@@ -103,6 +100,13 @@ def _define(writer: Writer, statement: CreateContinuousQuery, options: Mapping[s
                 sqlstate="42703",
                 position=place_of_name(statement, name, after="key"),
             )
+    if statement.primary_key and definition.stream is not None:
+        raise Unsupported(
+            f'a PRIMARY KEY over stream "{definition.stream}" could not be checked',
+            detail="The rows of a stream only come, and are not kept to be compared with those that come later.",
+            hint="Leave PRIMARY KEY out: every change is a row that came. Or make a view with GROUP BY over it, and a "
+            "continuous query with a key over that.",
+        )
     compute = statement.compute or Compute("on commit")
     destination = statement.destination
     return ContinuousQuery(
@@ -258,27 +262,38 @@ def check_maintenance(
 ) -> list[str]:
     """Notices about what is computed anew; with refresh = 'incremental' that is an error."""
     plans = Plans(store, query)
-    if query.refresh == "full" or plans.stream is not None or plans.views(state):
+    if query.refresh == "full" or plans.stream is not None:
         return []
+    views = plans.views(state)
+    if views:
+        if query.refresh == "incremental":
+            names = ", ".join(dict.fromkeys(f'"{view.name}"' for view in views))
+            raise _not_by_changes(query, [f"continuous view {names} has no log of what changed"])
+        return ["it reads a continuous view: its answer is computed when that changes, and compared with the last"]
     anew = [step for step in steps_of(store, query, state) if step.kind == "recompute"]
     if anew and query.refresh == "incremental":
-        raise Unsupported(
-            f'"{query.name}" cannot be kept by changes alone',
-            detail="; ".join(dict.fromkeys(step.reason for step in anew)) + ".",
-            hint="Leave refresh = 'incremental' out: that part is then computed before and after, and compared.",
-        )
+        raise _not_by_changes(query, [step.reason for step in anew])
     return [
         f"a part of it is computed before and after every change, and compared: {reason}"
         for reason in dict.fromkeys(step.reason for step in anew)
     ]
 
 
+def _not_by_changes(query: ContinuousQuery | MaterializedView, reasons: Sequence[str]) -> Unsupported:
+    return Unsupported(
+        f'"{query.name}" cannot be kept by changes alone',
+        detail="; ".join(dict.fromkeys(reasons)) + ".",
+        hint="Leave refresh = 'incremental' out: that part is then computed before and after, and compared.",
+    )
+
+
 def _check_answer(writer: Writer, query: ContinuousQuery) -> None:
-    """The key must hold for what is there."""
-    if not query.key or query.stream is not None:
-        return
+    """The key must hold for what is there; over a continuous view, this is seen with the first answer."""
     transaction = writer.transaction
-    bound = Plans(transaction.store, query).bound(transaction.state)
+    plans = Plans(transaction.store, query)
+    if not query.key or plans.views(transaction.state):
+        return
+    bound = plans.bound(transaction.state)
     choice, sources = prepare(transaction.store, transaction, bound, writer.settings)
     places = [query.column_names.index(name) for name in query.key]
     piece = sources.piece(answer_check_text(bound.sql(choice.kernel), places))

@@ -11,25 +11,27 @@ import importlib
 import json
 import threading
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from midstream.errors import OutOfResources, TransactionConflict, UndefinedName
+from midstream.errors import Closed, OutOfResources, TransactionConflict, UndefinedName
 from midstream.ingest.sources import ArrowSource
+from midstream.kernels import quote_name
+from midstream.plan import bind_default
 from midstream.relations.query import ContinuousQuery, Trigger
 from midstream.relations.table import ROW_ID, Column, Table
 from midstream.runtime.continuous.changes import Change, Place, changes_in
 from midstream.runtime.continuous.computing import context_at
-from midstream.runtime.continuous.log import QueryLog, log_name, read_log
+from midstream.runtime.continuous.log import QueryLog, log_name, read_log, readers_name
 from midstream.runtime.continuous.texts import KIND, old_names, row_names
 from midstream.runtime.rows import FEW_ROWS
 from midstream.runtime.settings import DEFAULTS
 from midstream.runtime.states import KeptFile
 from midstream.runtime.store import ID_BLOCK, Store
-from midstream.runtime.transaction import Transaction
+from midstream.runtime.transaction import ReaderMove, Transaction
 from midstream.runtime.writing import Writer
 from midstream.types import BIGINT, TEXT, TIMESTAMPTZ
 
@@ -112,7 +114,11 @@ def _insert_many(writer: Writer, query: ContinuousQuery, table: Table, files: Se
 
     given = dict(zip(destination_names(query, table), _columns(query), strict=True))
     first = writer.transaction.reserve_row_ids(table, ID_BLOCK)
-    columns = [f'{given.get(column.name, "NULL")} AS "{column.name}"' for column in table.columns]
+    columns = [
+        f"{given.get(column.name) or bind_default(column, writer.context).sql('duckdb')} "
+        f"AS {quote_name(column.name, 'duckdb')}"
+        for column in table.columns
+    ]
     kinds = ", ".join(f"'{kind}'" for kind in query.kinds)
     text = (
         f'SELECT row_number() OVER (ORDER BY scn, number) - 1 + {first} AS "{ROW_ID}", {", ".join(columns)} '
@@ -135,40 +141,83 @@ class Readers:
         self.lock = threading.RLock()
 
     def of(self, query: ContinuousQuery) -> dict[str, Place]:
-        text = self._store.catalog.kept(_readers_name(query.id))
+        return self._of(query.id)
+
+    def _of(self, id: int) -> dict[str, Place]:
+        text = self._store.catalog.kept(readers_name(id))
         return {name: (scn, number) for name, (scn, number) in json.loads(text).items()} if text else {}
 
-    def written(self, query: ContinuousQuery, name: str, place: Place | None) -> tuple[str, str]:
-        """What the catalog is to keep when a reader has come so far; None: it goes."""
-        found = {**self.of(query), name: place}
-        return _readers_name(query.id), json.dumps({name: place for name, place in found.items() if place is not None})
-
     def move(self, query: ContinuousQuery, name: str, place: Place | None) -> None:
+        """A reader has come so far; None: it goes."""
         with self.lock:
-            self._store.catalog.keep(*self.written(query, name, place))
+            found = {**self.of(query), name: place}
+            self._store.catalog.keep(readers_name(query.id), _written(found))
+
+    @contextlib.contextmanager
+    def moved(self, transaction: Transaction) -> Iterator[dict[str, str]]:
+        """What the catalog is to keep when a transaction commits, which nobody changes until it has: the readers that
+        it moves, from where they stood when it looked, without triggers that it drops."""
+        moves, dropped = list(transaction.moves.values()), list(_dropped_triggers(transaction))
+        if not moves and not dropped:
+            yield {}
+            return
+        with self.lock:
+            places: dict[int, dict[str, Place | None]] = {}
+            for move in moves:
+                own = places.setdefault(move.query_id, {**self._of(move.query_id)})
+                if own.get(move.reader) != move.before:
+                    raise _already_dequeued(move)
+                own[move.reader] = move.after
+            for id, reader in dropped:
+                places.setdefault(id, {**self._of(id)})[reader] = None
+            yield {readers_name(id): _written(own) for id, own in places.items()}
 
 
-def _readers_name(id: int) -> str:
-    return f"readers {id}"
+def _written(places: Mapping[str, Place | None]) -> str:
+    return json.dumps({name: place for name, place in places.items() if place is not None})
+
+
+def _dropped_triggers(transaction: Transaction) -> Iterator[tuple[int, str]]:
+    """Each with the query that it was on."""
+    for relation in transaction.dropped.values():
+        query = transaction.base.relations.get(relation.on) if isinstance(relation, Trigger) else None
+        if isinstance(relation, Trigger) and query is not None:
+            yield query.id, trigger_reader(relation)
+
+
+def _already_dequeued(move: ReaderMove) -> TransactionConflict:
+    kind, _, name = move.reader.partition(" ")
+    return TransactionConflict(
+        "could not serialize access due to concurrent dequeue",
+        detail=f'Somebody else has dequeued for {kind} "{name}" since this transaction looked.',
+        hint="Run the transaction again.",
+    )
+
+
+SUBSCRIBER = "subscriber "
 
 
 def subscriber(name: str) -> str:
-    return f"subscriber {name}"
+    return f"{SUBSCRIBER}{name}"
 
 
 def trigger_reader(trigger: Trigger) -> str:
     return f"trigger {trigger.id}"
 
 
+def max_queue(store: Store) -> int:
+    return int(str(store.catalog.setting("max_queue") or DEFAULTS["max_queue"]))
+
+
 def check_room(store: Store, query: ContinuousQuery, log: QueryLog) -> None:
     """A queue whose subscribers do not read does not grow for ever."""
     if not query.is_queue:
         return
-    places = [place for name, place in store.queries.readers.of(query).items() if name.startswith("subscriber ")]
+    places = [place for name, place in store.queries.readers.of(query).items() if name.startswith(SUBSCRIBER)]
     if not places:
+        # Whoever comes gets what comes from then on: what is there is cut off instead.
         return
-    unread = sum(file.rows for file in log.files if file.upto > min(places)[0])
-    limit = int(str(store.catalog.setting("max_queue") or DEFAULTS["max_queue"]))
+    unread, limit = sum(file.rows for file in log.files if file.upto > min(places)[0]), max_queue(store)
     if unread > limit:
         raise OutOfResources(
             f'queue "{query.destination}" is full',
@@ -246,7 +295,7 @@ class Triggers:
             readers.move(query, name, (change.scn, change.number))
 
     def _call(self, trigger: Trigger, change: Change) -> BaseException | None:
-        """None if it worked; else what it raised the last time."""
+        """None if it worked; else what it raised the last time of all. Closed before that, it has not been tried."""
         if trigger.channel is not None:
             for take in list(self._listeners.get(trigger.channel, [])):
                 with contextlib.suppress(Exception):
@@ -254,13 +303,13 @@ class Triggers:
             return None
         failure: BaseException | None = None
         for attempt in range(TRIES):
+            if attempt and self._stop.wait(0.05 * 4 ** (attempt - 1)):
+                raise Closed("the database is closed", hint="The change is tried again when it is opened.")
             try:
                 function_of(str(trigger.function))(change)
                 return None
             except Exception as error:
                 failure = error
-                if self._stop.wait(0.05 * 4**attempt):
-                    break
         return failure
 
     def _put_aside(self, trigger: Trigger, change: Change, error: BaseException) -> None:

@@ -121,3 +121,8 @@ def read_log(types: Sequence[Type], files: Sequence[KeptFile]) -> pa.Table:
 def log_name(id: int) -> str:
     """What the catalog keeps it under."""
     return f"query {id}"
+
+
+def readers_name(id: int) -> str:
+    """What the catalog keeps under it: how far those who read its changes have come."""
+    return f"readers {id}"

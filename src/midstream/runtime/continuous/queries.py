@@ -14,7 +14,7 @@ import os
 import shutil
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import cast
 
@@ -34,20 +34,21 @@ from midstream.relations.query import ContinuousQuery, MaterializedView
 from midstream.relations.schema import Relation
 from midstream.relations.stream import Stream
 from midstream.runtime.continuous import delivering
-from midstream.runtime.continuous.answers import Answers
+from midstream.runtime.continuous.answers import Answers, Compared
 from midstream.runtime.continuous.computing import Kept, Plans, context_at
 from midstream.runtime.continuous.log import QueryLog, Status, log_name
 from midstream.runtime.continuous.materialized import Materialized
 from midstream.runtime.continuous.stepping import Spent, Stepper
 from midstream.runtime.continuous.streamed import STREAMED, StreamedReader, first_state, rows_of_stream
 from midstream.runtime.continuous.tidying import tidied
-from midstream.runtime.states import KeptFile
 from midstream.runtime.store import Store
 from midstream.runtime.stored_schema import StateSchema
+from midstream.runtime.waiting import held, in_time
 
 RESTS, LONGEST_REST = 6, 1.0
 """After a round, it rests so many times as long as that took, shared by the cores, up to so many seconds."""
 _LOOK = 0.5
+_GLANCE = 0.1
 
 
 class Queries:
@@ -70,8 +71,10 @@ class Queries:
         self._thread = threading.Thread(target=self._run, name="midstream-queries", daemon=True)
         self.materialized = Materialized(store, self)
         self.answers = Answers(store, self)
-        self.first_answers: dict[int, list[KeptFile]] = {}
+        self.first_answers: dict[int, Compared] = {}
         """Of queries over continuous views that are being created."""
+        self._same: dict[int, Mapping[str, Relation]] = {}
+        """Definitions under which each query reads what it read at its position."""
         self._starts: dict[int, int] = {}
         """The SCN after which the reader of a query over a stream reads."""
         self.stepper = Stepper(store, self)
@@ -184,19 +187,25 @@ class Queries:
                 if self._store.catalog.kept(log_name(relation.id)) is not None:
                     continue
                 has_answer = isinstance(relation, MaterializedView) or bool(self.plans_of(relation).stored(base))
-                log = QueryLog(self._starts.get(relation.id, base.scn if has_answer else scn))
-                log.start = log.position
-                log.answer = self.first_answers.pop(relation.id, [])
+                position = self._starts.get(relation.id, base.scn if has_answer else scn)
+                first = self.first_answers.pop(relation.id, None)
+                log = self._beginning(first) if first is not None else QueryLog(position, start=position)
                 if relation.when == "periodic":
-                    log.next_at = _next_time(relation, time.time())
+                    log.next_at = next_time(relation, time.time())
                 found[log_name(relation.id)] = log.written()
         return found
 
+    def _beginning(self, first: Compared) -> QueryLog:
+        """Of a query over continuous views: the changes after an answer."""
+        return QueryLog(first.scn, start=first.scn, answer=first.answer)
+
     def drop(self, id: int) -> None:
         self.detach(id)
+        self.answers.forget(id)
         with self._lock:
             self._logs.pop(id, None)
             self._plans.pop(id, None)
+            self._same.pop(id, None)
             self.spent.pop(id, None)
         shutil.rmtree(self.folder(id), ignore_errors=True)
         with self.news:
@@ -241,12 +250,17 @@ class Queries:
         newest = self._store.catalog.state.scn
         if scn > newest:
             raise InvalidParameter(f"SCN {scn} has not been reached", detail=f"The newest commit is {newest}.")
-        if isinstance(query, MaterializedView) and query.when == "on commit":
-            self.materialized.bring([query])
-            return
-        end = None if timeout is None else time.monotonic() + timeout
-        if isinstance(query, ContinuousQuery) and query.stream is not None:
-            self._store.streams.wait(self.reader_of(query)[0].id, scn)
+        with in_time(f'"{query.name}" has not reached SCN {scn} in time', timeout) as cancellation:
+            if isinstance(query, MaterializedView) and query.when == "on commit":
+                with held(self.computing, cancellation):
+                    self.materialized.bring([query], cancellation)
+                return
+            if isinstance(query, ContinuousQuery) and query.stream is not None:
+                self._store.streams.wait(self.reader_of(query)[0].id, scn, cancellation=cancellation)
+            self._wait_for(query, scn, cancellation)
+
+    def _wait_for(self, query: Kept, scn: int, cancellation: Cancellation) -> None:
+        """Until the thread that looks after queries has computed it."""
         self.wake()
         self._hurry.set()
         while True:
@@ -255,12 +269,11 @@ class Queries:
                 return
             if log.status != "active":
                 raise suspended(query.name, log)
-            left = None if end is None else end - time.monotonic()
-            if left is not None and left <= 0:
-                raise Cancelled(f'"{query.name}" has not reached SCN {scn} in time')
+            if cancellation.requested:
+                raise Cancelled("the statement was cancelled")
             with self.news:
                 if self.log_of(query).position < scn:
-                    self.news.wait(_LOOK if left is None else min(left, _LOOK))
+                    self.news.wait(_GLANCE)
 
     def _still_there(self, query: Kept) -> Kept:
         if self._store.is_closed or self._stop.is_set():
@@ -278,7 +291,7 @@ class Queries:
         return not below and not self._has_news(query, log, upto)
 
     def _has_news(self, query: Kept, log: QueryLog, upto: int) -> bool:
-        """Whether something that it reads was committed after its position."""
+        """Whether something that it reads was committed after its position, or is another one since."""
         state = self._store.catalog.state
         plans = self.plans_of(query)
         if isinstance(query, ContinuousQuery) and query.stream is not None:
@@ -286,7 +299,17 @@ class Queries:
         if plans.views(state):
             return True
         ids = [table.id for table in plans.tables(state)]
-        return bool(ids and self._store.catalog.commits_that_changed(ids, log.position, upto))
+        changed = ids and self._store.catalog.commits_that_changed(ids, log.position, upto)
+        return bool(changed) or self._was_replaced(query, log, state)
+
+    def _was_replaced(self, query: Kept, log: QueryLog, state: CatalogState) -> bool:
+        """Whether what it reads is defined in another way than at its position."""
+        if self._same.get(query.id) is state.relations:
+            return False
+        if not self.plans_of(query).is_same(self._store.catalog.state_at(log.position), state):
+            return True
+        self._same[query.id] = state.relations
+        return False
 
     # --- computing ---------------------------------------------------------------------------------
 
@@ -380,7 +403,10 @@ class Queries:
         if log.status != "active" or query.when == "on demand":
             return False
         if query.when == "periodic":
-            return log.next_at is not None and log.next_at <= now
+            if log.next_at is None:
+                # It was altered, and the database killed before its clock was set.
+                log.next_at = next_time(query, now)
+            return log.next_at <= now
         if log.position >= state.scn:
             return False
         if self._has_news(query, log, state.scn):
@@ -396,7 +422,7 @@ class Queries:
         for query in queries:
             if query.when == "periodic":
                 log = self.log_of(query)
-                self.save(query, replace(log, next_at=_next_time(query, now)))
+                self.save(query, replace(log, next_at=next_time(query, now)))
 
     def failed(self, query: ContinuousQuery, error: Error) -> Error:
         """It stops where it is: nothing is lost, and ALTER … ACTIVATE goes on from there."""
@@ -411,8 +437,8 @@ class Queries:
 
     def restart_clock(self, query: ContinuousQuery) -> None:
         """After ALTER … COMPUTE."""
-        with self.computing:
-            next_at = _next_time(query, time.time()) if query.when == "periodic" else None
+        with self.computing, contextlib.suppress(UndefinedName):
+            next_at = next_time(query, time.time()) if query.when == "periodic" else None
             self.save(query, replace(self.log_of(query), next_at=next_at))
         self.wake()
 
@@ -439,16 +465,23 @@ class Queries:
                 else:
                     self.attach(query, self._store.catalog.state)
             if status == "active" and log.status == "inactive":
-                # It has remembered nothing: what it hands out begins here.
-                scn = self._store.catalog.state.scn
-                log = replace(log, position=scn, start=scn, files=[])
+                log = self._anew(query)
             elif status == "inactive":
-                for file in (*log.files, *(log.backing.files if log.backing is not None else ())):
+                for file in log.all_files:
                     file.doom()
-                log = replace(log, files=[], backing=None)
-            next_at = _next_time(query, time.time()) if query.when == "periodic" else None
+                self.answers.forget(query.id)
+                log = replace(log, files=[], answer=[], backing=None)
+            next_at = next_time(query, time.time()) if query.when == "periodic" else None
             self.save(query, replace(log, status=status, error=None, next_at=next_at))
         self.wake()
+
+    def _anew(self, query: ContinuousQuery) -> QueryLog:
+        """It has remembered nothing: what it hands out begins here."""
+        state = self._store.catalog.state
+        if self.plans_of(query).views(state):
+            return self._beginning(self.answers.first(query))
+        scn = self._starts[query.id] if query.stream is not None else state.scn
+        return QueryLog(scn, start=scn)
 
 
 # --- small things --------------------------------------------------------------------------------------
@@ -458,12 +491,13 @@ def suspended(name: str, log: QueryLog) -> Error:
     return Error(
         f'"{name}" is {log.status}',
         detail=log.error,
-        hint=f"ALTER CONTINUOUS QUERY {name} ACTIVATE goes on from there, once the cause is mended.",
+        hint=f"ALTER CONTINUOUS QUERY {name} ACTIVATE "
+        + ("begins anew." if log.status == "inactive" else "goes on from there, once the cause is mended."),
         sqlstate="55000",
     )
 
 
-def _next_time(query: Kept, now: float) -> float:
+def next_time(query: Kept, now: float) -> float:
     """The first time after now that the clock of a periodic query comes to."""
     period = float(query.period_seconds or 1)
     start = query.start_at if isinstance(query, ContinuousQuery) and query.start_at is not None else now

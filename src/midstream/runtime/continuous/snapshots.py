@@ -2,25 +2,39 @@
 
 from __future__ import annotations
 
+import os
+import weakref
 from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from midstream.errors import HistoryGone, InvalidParameter
 from midstream.ingest.arrow_types import to_rows
-from midstream.maintenance.engine import Piece
+from midstream.maintenance.engine import Piece, WriteParquet
 from midstream.plan import bind_query
-from midstream.relations.catalog import CatalogState
+from midstream.relations.catalog import CatalogState, ChangeFile
 from midstream.relations.query import ContinuousQuery, MaterializedView
 from midstream.relations.table import ROW_ID
 from midstream.relations.view import ContinuousView, View
-from midstream.runtime.continuous.changes import Change, made
+from midstream.runtime.continuous.answers import answer_columns
+from midstream.runtime.continuous.changes import BATCH, Change, made
 from midstream.runtime.continuous.computing import Kept, context_at
-from midstream.runtime.query import run_query
+from midstream.runtime.continuous.log import QueryLog
+from midstream.runtime.continuous.queries import suspended
+from midstream.runtime.query import prepare, run_query
 from midstream.runtime.reading import CHANGE_TYPE, Picture, change_files
 from midstream.runtime.settings import DEFAULTS
+from midstream.runtime.states import KeptFile
 from midstream.runtime.store import Store
 from midstream.runtime.stored_schema import StateSchema
 from midstream.runtime.transaction import Glimpse
 from midstream.sql import parse_query
 from midstream.sql.text import quote_name
+from midstream.types import Type
 
 
 def answer_of(store: Store, view: View) -> tuple[Counter[tuple[object, ...]], int]:
@@ -46,59 +60,125 @@ def _hashable(row: tuple[object, ...]) -> tuple[object, ...]:
     return tuple(tuple(value) if isinstance(value, list) else value for value in row)
 
 
-def snapshot_of(store: Store, query: Kept) -> tuple[list[Change], int]:
-    """All rows of its answer, and the SCN that they are of."""
+@dataclass(frozen=True)
+class Snapshot:
+    """All rows of an answer as rows that came, read from files as they are asked for, and the SCN that they are of."""
+
+    rows: Iterator[Change]
+    scn: int
+
+
+def snapshot_of(store: Store, query: Kept, at: int | None = None) -> Snapshot:
+    """What it has come to, or what it was at an SCN: the changes after that begin there."""
     with store.queries.computing:
         if isinstance(query, MaterializedView):
-            return _stored(store, query)
-        scn = store.queries.log_of(query).position
-        state = store.catalog.state_at(scn)
-        with store.pinned(state):
-            bound = store.queries.plans_of(query).bound(state)
-            table = run_query(store, Glimpse(state), bound, {**DEFAULTS, "kernel": query.kernel})
-    types = [type_ for _, type_ in query.columns]
-    return [_inserted(query, row, scn, number) for number, row in enumerate(to_rows(table, types))], scn
+            return _stored(store, query, at)
+        log = store.queries.log_of(query)
+        if log.status == "inactive":
+            raise suspended(query.name, log)
+        if store.queries.plans_of(query).views(store.catalog.state):
+            return _last_answer(query, log, at)
+        return _computed(store, query, log, at)
 
 
-def _inserted(query: ContinuousQuery, row: tuple[object, ...], scn: int, number: int) -> Change:
-    return made(query, "I", row, [None] * len(row), scn, number)
+def _last_answer(query: ContinuousQuery, log: QueryLog, at: int | None) -> Snapshot:
+    """The changes of a query over continuous views are told from its last answer, which is kept."""
+    if at is not None and at != log.position:
+        raise HistoryGone(
+            f'the answer of continuous query "{query.name}" at SCN {at} is not kept',
+            detail=f"It reads a continuous view, and has come to SCN {log.position}.",
+            hint="Leave the SCN out: the snapshot is then what it has come to.",
+        )
+    return Snapshot(_inserted(query, list(log.answer), log.position), log.position)
 
 
-def _stored(store: Store, view: MaterializedView) -> tuple[list[Change], int]:
+def _computed(store: Store, query: ContinuousQuery, log: QueryLog, at: int | None) -> Snapshot:
+    """Its answer at an SCN between two of its changes."""
+    scn = log.position if at is None else at
+    if scn != log.position and not query.transactional:
+        raise InvalidParameter(
+            f'continuous query "{query.name}" hands out net changes, and one of them may begin before SCN {scn}',
+            hint="Leave the SCN out: the snapshot is then what it has come to.",
+        )
+    plans, queries = store.queries.plans_of(query), store.queries
+    if at is not None:
+        queries.materialized.bring(plans.stored(store.catalog.state))
+    state, folder = store.catalog.state_at(scn), queries.folder(query.id)
+    with store.pinned(state):
+        bound = plans.bound(state)
+        choice, sources = prepare(store, Glimpse(state), bound, {**DEFAULTS, "kernel": query.kernel})
+        os.makedirs(folder, exist_ok=True)
+        piece = sources.piece(bound.sql(choice.kernel), WriteParquet(folder, answer_columns(query), compressed=False))
+        [answer] = store.engine.run(choice.kernel, [piece], label="snapshot")
+    files = [KeptFile(file.path, file.rows, file.bytes, scn) for file in answer.files]
+    for file in files:
+        file.doom()
+    return Snapshot(_inserted(query, files, scn), scn)
+
+
+def _inserted(query: ContinuousQuery, files: Sequence[KeptFile], scn: int) -> Iterator[Change]:
+    names, types = [f"c{place}" for place in range(len(query.columns))], [type_ for _, type_ in query.columns]
+    found = (row for file in files for row in _rows_in(file.path, names, types))
+    for number, row in enumerate(found):
+        yield made(query, "I", row, [None] * len(row), scn, number)
+
+
+def _rows_in(path: str, names: Sequence[str], types: Sequence[Type]) -> Iterator[tuple[object, ...]]:
+    with pq.ParquetFile(path) as parquet:
+        for batch in parquet.iter_batches(BATCH, columns=list(names)):
+            yield from to_rows(pa.Table.from_batches([batch]).select(list(names)), types)
+
+
+def _stored(store: Store, view: MaterializedView, at: int | None) -> Snapshot:
     materialized = store.queries.materialized
     state = materialized.bring([view]) if view.when == "on commit" else materialized.picture(store.catalog.state)
-    files = store.folder(view.id).path
-    paths = [str(files / file.path) for file in store.folder(view.id).files(state.versions[view.id])]
-    table = store.engine.look_up(Piece("SELECT * FROM stored", {"stored": change_files(view, paths)})).table
-    scn = state.scn
-    if table is None:
-        return [], scn
-    types = [column.type for column in view.columns]
-    rows = to_rows(table.select(list(view.column_names)), types)
-    named = [dict(zip(view.column_names, row, strict=True)) for row in rows]
-    return [Change("I", row, None, scn, number, view.name) for number, row in enumerate(named)], scn
+    if at is not None:
+        state = store.catalog.state_at(at)
+    folder = store.folder(view.id)
+    paths = [str(folder.path / file.path) for file in folder.files(state.versions[view.id])]
+    rows = _stored_rows(view, paths, state.scn)
+    # The files stay for as long as somebody has yet to read them.
+    store.pin(state)
+    weakref.finalize(rows, store.unpin, state)
+    return Snapshot(rows, state.scn)
+
+
+def _stored_rows(view: MaterializedView, paths: Sequence[str], scn: int) -> Iterator[Change]:
+    names, types = list(view.column_names), [column.type for column in view.columns]
+    found = (row for path in paths for row in _rows_in(path, names, types))
+    for number, row in enumerate(found):
+        yield Change("I", dict(zip(names, row, strict=True)), None, scn, number, view.name)
 
 
 _KINDS = {"insert": "I", "delete": "D", "update_postimage": "U"}
 
 
-def changes_of_table(store: Store, view: MaterializedView, after: int, state: CatalogState) -> list[Change]:
-    """What commits in (after, state] changed of stored rows; an update is one change, with what the row was."""
+def changes_of_table(
+    store: Store, view: MaterializedView, after: int, state: CatalogState, many: int
+) -> tuple[list[Change], int]:
+    """What commits after an SCN changed of stored rows, of as many commits as come to so many changes; and the SCN that
+    this reaches. An update is one change, with what the row was."""
     found: list[Change] = []
-    folder = store.folder(view.id).path
-    types = [column.type for column in view.columns]
-    by_scn: dict[int, list[tuple[str, int, tuple[object, ...]]]] = {}
-    for file in store.catalog.changes(view.id, after, state.scn):
-        files = change_files(view, [str(folder / file.path)], is_feed=file.is_feed)
-        table = store.engine.look_up(Piece("SELECT * FROM changes", {"changes": files})).table
-        if table is None:
-            continue
-        kinds = table.column(CHANGE_TYPE).to_pylist() if file.is_feed else ["insert"] * table.num_rows
-        rows = to_rows(table.select(list(view.column_names)), types)
-        by_scn.setdefault(file.scn, []).extend(zip(kinds, table.column(ROW_ID).to_pylist(), rows, strict=True))
-    for scn, entries in sorted(by_scn.items()):
+    files = sorted(store.catalog.changes(view.id, after, state.scn), key=lambda file: file.scn)
+    for scn, of_commit in groupby(files, key=lambda file: file.scn):
+        if len(found) >= many:
+            return found, after
+        entries = [entry for file in of_commit for entry in _entries(store, view, file)]
         found += _of_commit(view, scn, entries)
-    return found
+        after = scn
+    return found, max(after, state.scn)
+
+
+def _entries(store: Store, view: MaterializedView, file: ChangeFile) -> list[tuple[str, int, tuple[object, ...]]]:
+    """What a file of the change log says of each row: what happened, its id, and the row."""
+    path = str(store.folder(view.id).path / file.path)
+    files = change_files(view, [path], is_feed=file.is_feed)
+    table = store.engine.look_up(Piece("SELECT * FROM changes", {"changes": files})).table
+    if table is None:
+        return []
+    kinds = table.column(CHANGE_TYPE).to_pylist() if file.is_feed else ["insert"] * table.num_rows
+    rows = to_rows(table.select(list(view.column_names)), [column.type for column in view.columns])
+    return list(zip(kinds, table.column(ROW_ID).to_pylist(), rows, strict=True))
 
 
 def _of_commit(view: MaterializedView, scn: int, entries: list[tuple[str, int, tuple[object, ...]]]) -> list[Change]:

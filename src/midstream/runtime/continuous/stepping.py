@@ -169,6 +169,7 @@ class Stepper:
         ids = [table.id for table in plans.tables(state)]
         scns = catalog.commits_that_changed(ids, log.position, state.scn) if ids else []
         if not scns:
+            plans.check_same(Between(state, catalog.state_at(log.position)))
             return [_Step(query, state.scn, None)]
         if not query.transactional:
             scns = [state.scn]

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from midstream.errors import UndefinedName
 from midstream.relations.query import Queue, Trigger
+from midstream.runtime.continuous.changes import END
 from midstream.runtime.continuous.delivering import dead_letters, dead_table, function_of, trigger_reader
 from midstream.runtime.continuous.naming import check_free, find_query
+from midstream.runtime.transaction import ReaderMove
 from midstream.runtime.writing import Writer
 from midstream.sql.statements import CreateQueue, CreateTrigger
 
@@ -33,8 +35,7 @@ def create_trigger(writer: Writer, statement: CreateTrigger) -> None:
         transaction.define([dead_table(store, dead)])
     transaction.define([trigger])
     position = store.queries.log_of(query).position if query.id not in transaction.defined else state.scn
-    name, text = store.queries.readers.written(query, trigger_reader(trigger), (position, 1 << 60))
-    transaction.kept[name] = text
+    transaction.move(ReaderMove(query.id, trigger_reader(trigger), None, (position, END)))
 
 
 def _check_function(path: str) -> None:

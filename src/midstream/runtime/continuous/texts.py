@@ -111,6 +111,11 @@ def answer_check_text(query: str, key: Sequence[int]) -> str:
     return f"SELECT {listed} FROM ({query}) AS q GROUP BY {listed} HAVING count(*) > 1 OR {missing} LIMIT 1"
 
 
+def answer_check(key: Sequence[int], kernel: Kernel) -> tuple[str, str]:
+    """The same for an answer that a job writes."""
+    return KEY_CHECK, answer_check_text(f"SELECT * FROM {quote_name('output', kernel)}", key)
+
+
 # --- stored answers ------------------------------------------------------------------------------------
 
 MISSING = "X"

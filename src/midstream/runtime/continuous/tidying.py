@@ -16,6 +16,8 @@ import pyarrow.parquet as pq
 
 from midstream.log.files import disk_errors
 from midstream.relations.query import ContinuousQuery
+from midstream.runtime.continuous.changes import END
+from midstream.runtime.continuous.delivering import SUBSCRIBER, max_queue
 from midstream.runtime.continuous.log import QueryLog, read_log
 from midstream.runtime.rows import FEW_ROWS
 from midstream.runtime.settings import DEFAULTS
@@ -31,7 +33,8 @@ def tidied(
 ) -> tuple[QueryLog, list[KeptFile]]:
     """The same log in fewer files, without what nobody needs; and the files that are to go once it is written down.
     Now and then, unless it is to be done now."""
-    if not log.files or (len(log.files) % MANY and not now):
+    is_due = now or not len(log.files) % MANY or (query.is_queue and log.rows > max_queue(store))
+    if not log.files or not is_due:
         return log, []
     kept, start = _needed(store, query, log)
     merged = _merged(store, query, kept, folder)
@@ -42,14 +45,26 @@ def tidied(
 def _needed(store: Store, query: ContinuousQuery, log: QueryLog) -> tuple[list[KeptFile], int]:
     retain = float(str(store.catalog.setting("retain_history") or DEFAULTS["retain_history"]))
     horizon = store.catalog.horizon(time.time() - retain)
-    read = [scn - 1 for scn, _ in store.queries.readers.of(query).values()]
-    if query.is_queue and read:
+    readers = store.queries.readers.of(query)
+    read = {name: scn if number == END else scn - 1 for name, (scn, number) in readers.items()}
+    if query.is_queue:
         # What all subscribers of a queue have had goes, however new it is.
-        horizon = max(horizon, min(read))
-    horizon = min([horizon, *read])
+        had = [scn for name, scn in read.items() if name.startswith(SUBSCRIBER)]
+        horizon = max(horizon, min(had) if had else _before_newest(log, max_queue(store)))
+    horizon = min([horizon, *read.values()])
     gone = [file for file in log.files if file.upto <= horizon]
     start = max([log.start, *(file.upto for file in gone)])
     return [file for file in log.files if file.upto > horizon], start
+
+
+def _before_newest(log: QueryLog, many: int) -> int:
+    """The SCN after which there are no more than so many changes, or those of the newest file."""
+    many -= log.files[-1].rows
+    for file in reversed(log.files[:-1]):
+        many -= file.rows
+        if many < 0:
+            return file.upto
+    return 0
 
 
 def _merged(store: Store, query: ContinuousQuery, files: Sequence[KeptFile], folder: str) -> list[KeptFile]:
