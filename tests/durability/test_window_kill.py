@@ -63,7 +63,8 @@ def sums(part: Part) -> list[tuple[Any, ...]]:
 
 def sums_of_results(part: Part) -> list[tuple[Any, ...]]:
     """Two windows of thirty rows are two rows of the view above."""
-    return [(part.start // 30, part.end // 30, len(part.rows), sum(n for _, n in part.rows))]
+    [(_, _, *found)] = sums(part)
+    return [(2, *found)]
 
 
 def steps(part: Part) -> list[tuple[Any, ...]]:
