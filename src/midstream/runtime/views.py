@@ -72,7 +72,7 @@ class Views:
         self._store = store
         self._lock = threading.RLock()
         self._turns: dict[tuple[str, int], threading.RLock] = {}
-        self._plans: dict[int, tuple[object, ViewPlan]] = {}
+        self._plans: dict[tuple[int, bool], tuple[object, ViewPlan]] = {}
         self._results: dict[int, Result] = {}
         self._crowds: dict[tuple[int, ...], Crowd] = {}
         self.windows = Windows(store, self)
@@ -148,20 +148,23 @@ class Views:
     def readers_of(self, view_id: int) -> list[tuple[ReaderEntry, PipelineReader]]:
         return [(entry, reader) for entry, reader in self.readers() if view_id in reader.state.views]
 
-    def plan(self, view: ContinuousView, state: CatalogState | None = None) -> ViewPlan:
-        """The view's query, cut; made again when definitions have changed."""
+    def plan(self, view: ContinuousView, state: CatalogState | None = None, *, pairs: bool = True) -> ViewPlan:
+        """The view's query, cut; made again when definitions have changed. Without `pairs`, a join of windows is over
+        the rows of both, which are kept either way."""
         from midstream.runtime.stored_schema import StateSchema
 
         state = state or self._store.catalog.state
         with self._lock:
-            known = self._plans.get(view.id)
+            known = self._plans.get((view.id, pairs))
         if known is not None and known[0] is state.relations:
             return known[1]
         context = BindContext(state.scn, datetime.now(timezone.utc))
         schema = StateSchema(self._store.catalog, state)
-        plan = cut_view(parse_query(view.query), schema, context, **how_it_is_cut(view))
+        how = how_it_is_cut(view)
+        how["pairs"] = how["pairs"] and pairs
+        plan = cut_view(parse_query(view.query), schema, context, **how)
         with self._lock:
-            self._plans[view.id] = (state.relations, plan)
+            self._plans[view.id, pairs] = (state.relations, plan)
         return plan
 
     def keeps(self, view: ContinuousView, plan: ViewPlan) -> bool:
@@ -212,7 +215,8 @@ class Views:
     def drop(self, view_id: int) -> None:
         """Frees all that a view had for itself."""
         with self._lock:
-            self._plans.pop(view_id, None)
+            for pairs in (True, False):
+                self._plans.pop((view_id, pairs), None)
             result = self._results.pop(view_id, None)
             self._turns.pop(("view", view_id), None)
         if result is not None:
@@ -397,7 +401,7 @@ class Views:
                     return None
                 found[view.id] = newest
                 continue
-            result, known = self._results.get(view.id), self._plans.get(view.id)
+            result, known = self._results.get(view.id), self._plans.get((view.id, True))
             if result is None or result.through != state.scn or known is None or known[0] is not state.relations:
                 return None
             if known[1].reads or known[1].words(datetime.now(timezone.utc), state.scn) != result.words:
@@ -573,14 +577,13 @@ class Views:
 
 class HowToCut(TypedDict):
     keep_rows: bool
-    pairs: bool | None
+    pairs: bool
     unit: int | None
 
 
 def how_to_cut(kernel: str, maintenance: str, unit: int | None = None) -> HowToCut:
     """What a view's options mean for its plan: pairs of windows are DuckDB's."""
-    pairs = False if kernel == "spark" else True if maintenance == "incremental" else None
-    return {"keep_rows": maintenance == "reevaluate", "pairs": pairs, "unit": unit}
+    return {"keep_rows": maintenance == "reevaluate", "pairs": kernel != "spark", "unit": unit}
 
 
 def how_it_is_cut(view: ContinuousView) -> HowToCut:

@@ -35,6 +35,7 @@ from midstream.runtime.settings import DEFAULTS
 from midstream.runtime.states import KeptFile, as_input
 from midstream.runtime.store import Store
 from midstream.runtime.totals import Total
+from midstream.runtime.trials import Trial
 from midstream.runtime.window_job import AT_ONCE, Span, WindowJob, inputs_of
 from midstream.runtime.window_log import WindowLog, WindowResult
 from midstream.runtime.window_rows import rows_of
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 MANY = 1000
 """Of more windows by time that are due at once, those that bring nothing new have no result but for the last."""
 _RETRY = 1.0
+PAIRS, ANEW = "pairs", "anew"
 
 
 @dataclass
@@ -91,6 +93,8 @@ class Windows:
         self.spent: dict[int, Spent] = {}
         self.chunking: dict[int, Chunking] = {}
         """In how many chunks the newest basic window of a view by rows is absorbed."""
+        self.trials: dict[int, Trial] = {}
+        """How joins of windows are kept where the view leaves it open."""
         self._foreknown = Foreknowledge(store)
         self._idling = Idling(store, views, self)
 
@@ -157,6 +161,7 @@ class Windows:
             log = self._logs.pop(view_id, None)
             self._failed.pop(view_id, None)
             self.chunking.pop(view_id, None)
+            self.trials.pop(view_id, None)
         self._foreknown.drop(view_id)
         self._store.catalog.forget(_name(view_id))
         for file in log.files if log is not None else ():
@@ -307,11 +312,11 @@ class Windows:
         return found
 
     def _foreseen_of(self, view: ContinuousView, due: Sequence[PipelineReader], batch: Batch) -> Sequence[Foresight]:
-        plan, log, readers = self._views.plan(view), self.log_of(view), self._views.readers_of(view.id)
+        plan, log, readers = self._chosen_plan(view), self.log_of(view), self._views.readers_of(view.id)
         ahead = {reader.id: position for reader in due if (position := position_after(reader, batch)) is not None}
         if len(ahead) < len(due) or log.next is None or any(other.feed.slots is None for _, other in readers):
             return ()
-        if not can_be_foreseen(view, plan, due, batch):
+        if not can_be_foreseen(view, plan, due, batch) or self._is_tried_by_time(view, plan):
             return ()
         numbers = self._due(view, plan, log, None, ahead).numbers
         if not numbers or len(numbers) > AT_ONCE:
@@ -320,6 +325,19 @@ class Windows:
         return foresee(
             self._job(view, plan, log, picture, DEFAULTS, _spans(plan, log, numbers)), due, batch, self._foreknown
         )
+
+    def _chosen_plan(self, view: ContinuousView, state: CatalogState | None = None) -> ViewPlan:
+        """Of a join of windows, the way that took less time: by pairs of basic windows, or anew over all rows."""
+        plan = self._views.plan(view, state)
+        if not plan.pairs or view.maintenance != "auto":
+            return plan
+        trial = self.trials.setdefault(view.id, Trial((PAIRS, ANEW)))
+        return plan if trial.way == PAIRS else self._views.plan(view, state, pairs=False)
+
+    def _is_tried_by_time(self, view: ContinuousView, plan: ViewPlan) -> bool:
+        """Whether the next windows are to be computed in jobs of their own, to see how long that takes."""
+        trial = self.trials.get(view.id)
+        return trial is not None and not trial.is_over and any(window.slots.is_time for window in plan.windows)
 
     def newest(
         self, view: ContinuousView, state: CatalogState, settings: Mapping[str, object], stop: Cancellation | None
@@ -353,7 +371,7 @@ class Windows:
     ) -> WindowLog:
         """Computes the results of all windows that are complete."""
         with self._views.turn(view.id):
-            plan, log = self._views.plan(view, state), self.log_of(view)
+            plan, log = self._chosen_plan(view, state), self.log_of(view)
             self._hand_on(view, log)
             now = self._now(view, plan, stop)
             ended: tuple[int, int] | None = None
@@ -482,19 +500,28 @@ class Windows:
         computed = self._job(view, plan, log, picture, settings, spans).run(stop)
         self.spent.setdefault(view.id, Spent()).add(len(spans), computed.seconds)
         self._record(view, log, computed.results, computed.pairs, computed.totals)
+        trial = self.trials.get(view.id)
+        if trial is not None and any(window.slots.is_time for window in plan.windows):
+            # When the last row of a window by time came says nothing of how long its answer took.
+            trial.saw(computed.seconds / len(spans))
         self._watch(view, plan)
         for file in computed.gone:
             file.doom()
 
     def _watch(self, view: ContinuousView, plan: ViewPlan) -> None:
-        """How long an answer took decides in how many chunks the next basic windows are absorbed."""
+        """How long an answer took decides how the next windows are computed, and in how many chunks their newest basic
+        windows are absorbed."""
         if any(window.slots.is_time for window in plan.windows):
             return
         readers = self._views.readers_of(view.id)
         arrived = [r.state.clock.arrived for _, r in readers if r.state.clock is not None and r.state.clock.arrived]
         if arrived:
-            search = self.chunking.setdefault(view.id, Chunking())
-            search.saw(max(time.time() - max(arrived) / 1e6, 0.0))
+            seconds, trial = max(time.time() - max(arrived) / 1e6, 0.0), self.trials.get(view.id)
+            if trial is not None:
+                trial.saw(seconds)
+            if trial is None or trial.is_over:
+                # One thing at a time: what two searches change at once, neither can tell apart.
+                self.chunking.setdefault(view.id, Chunking()).saw(seconds)
         self._set_chunks()
 
     def _set_chunks(self) -> None:

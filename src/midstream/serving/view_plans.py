@@ -21,7 +21,9 @@ from midstream.relations.window import Window
 from midstream.runtime.pipelines import PipelineReader
 from midstream.runtime.query import choose_kernel
 from midstream.runtime.refreshing import Chosen, choose_upper, sources_for
+from midstream.runtime.trials import Trial
 from midstream.runtime.views import how_to_cut
+from midstream.runtime.windows import ANEW, PAIRS
 from midstream.serving.session import Session
 from midstream.sql.statements import CreateView
 
@@ -48,7 +50,7 @@ def explain_view(session: Session, view: ContinuousView, state: CatalogState) ->
     plan, readers = views.plan(view, state), views.readers_of(view.id)
     lines = [f'View "{view.name}" is {"over windows" if plan.windows else "continuous"}: {_when(plan)}.']
     lines += [line for window in plan.windows for line in _window_lines(window, view.unit)]
-    lines += _maintenance_lines(view.maintenance, plan) if plan.windows else []
+    lines += _maintenance_lines(view.maintenance, plan, views.windows.trials.get(view.id)) if plan.windows else []
     for pipeline in plan.pipelines:
         if pipeline in plan.pairs:
             lines += _pair_lines(pipeline)
@@ -90,15 +92,29 @@ def _window_lines(window: Window, unit: int | None) -> Iterator[str]:
     yield f"  Basic windows of {length(window.slots.unit)}{shared}: {window.basic_windows} make up a window"
 
 
-def _maintenance_lines(maintenance: str, plan: ViewPlan) -> list[str]:
+def _maintenance_lines(maintenance: str, plan: ViewPlan, trial: Trial | None = None) -> list[str]:
     if maintenance == "reevaluate":
         return ["Maintenance: every window is evaluated anew over its rows, since the view says 'reevaluate'"]
+    if maintenance == "auto" and plan.pairs:
+        return [_tried(trial)]
     why = "as long as the view does not say 'reevaluate'"
     if maintenance == "incremental":
         why = "as the view says"
     elif len(plan.windows) == 1:
         why = "which took less time than evaluating anew whenever that was measured, for windows of one stream"
     return [f"Maintenance: incremental, {why}: each row is absorbed once"]
+
+
+def _tried(trial: Trial | None) -> str:
+    """What was measured of a join of windows."""
+    ways = {PAIRS: "by pairs of basic windows", ANEW: "anew over all rows"}
+    both = "by pairs of basic windows, or anew over the rows of both sides, whichever takes less time"
+    if trial is None or not trial.is_over:
+        return f"Maintenance: {both}: that is being measured"
+    measured = ", ".join(f"{ways[way]}: {seconds * 1000:,.0f} ms" for way, seconds in trial.seconds.items())
+    return (
+        f"Maintenance: {ways[trial.way]}, since that took less time ({measured}); measured again when the load changes"
+    )
 
 
 def _length(window: Window, size: int) -> str:

@@ -17,6 +17,7 @@ from midstream.relations.window import EVER, Slots, Window
 from midstream.runtime.chunking import REMEMBERED, STEPS, Chunking
 from midstream.runtime.clocks import Clock
 from midstream.runtime.summaries import WIDTH, levels_of, number_of, pieces
+from midstream.runtime.trials import Trial
 from midstream.runtime.window_log import WindowLog, WindowResult
 
 ROWS, TIME = Slots("rows", 0), Slots("column", 0, "ts")
@@ -112,6 +113,22 @@ def test_chunks_are_doubled_as_long_as_that_helps_and_found_anew_when_the_load_c
         search.saw(seconds)
     assert (search.chunks, search.settled) == (1, 2.0)
     assert search.history == [(1, 1.0), (2, 0.6), (4, 0.9), (1, 2.0), (2, 2.5)], "earlier searches are not forgotten"
+
+
+def test_the_way_that_took_less_time_is_taken_until_the_load_changes() -> None:
+    trial = Trial(("pairs", "anew"))
+    ways = []
+    for seconds in [0.3] * STEPS + [0.2] * STEPS + [0.25] * STEPS:
+        ways.append(trial.way)
+        trial.saw(seconds)
+    assert ways == ["pairs"] * STEPS + ["anew"] * 2 * STEPS
+    assert trial.is_over and trial.seconds == {"pairs": 0.3, "anew": 0.2}
+    for seconds in [0.5] * STEPS:
+        trial.saw(seconds)
+    assert not trial.is_over and trial.way == "pairs", "answers take twice as long: all ways are tried again"
+    for seconds in [0.4] * STEPS + [0.9] * STEPS:
+        trial.saw(seconds)
+    assert trial.way == "pairs"
 
 
 def test_the_history_of_chunks_stays_short() -> None:

@@ -45,15 +45,13 @@ from midstream.plan.scopes import Scope
 from midstream.plan.statements import new_binding
 from midstream.plan.trees import name_outputs, projections
 from midstream.plan.typing.nodes import type_of
-from midstream.plan.windows import WINDOW_MOMENT, WINDOWED, key_text, window_words
+from midstream.plan.windows import WINDOW_MOMENT, key_text, window_words
 from midstream.relations.schema import Schema
 from midstream.relations.view import ContinuousView
 from midstream.relations.window import SLOT, Window
 from midstream.sql.statements import Sql
 from midstream.types import BIGINT
 
-SMALL_JOIN = 200_000
-"""Rows of a window; a hash join of so many takes a few hundredths of a second."""
 _STAND_IN = 7_386_150_942_718
 """The beginning of numbers that no query has by chance."""
 
@@ -133,10 +131,6 @@ class ViewPlan:
         return frozenset(str(s.meta[READ_OFF]) for s in self._upper.find_all(exp.Select) if READ_OFF in s.meta)
 
 
-def _is_small(window: Window) -> bool:
-    return not window.slots.is_time and window.size is not None and window.size <= SMALL_JOIN
-
-
 def _is_shown(literal: exp.Literal) -> bool:
     return moment_of(literal).startswith(WINDOW_MOMENT) and moment_of(literal).endswith((" start", " end"))
 
@@ -152,12 +146,12 @@ def cut_view(
     context: BindContext,
     *,
     keep_rows: bool = False,
-    pairs: bool | None = None,
+    pairs: bool = True,
     unit: int | None = None,
 ) -> ViewPlan:
     """Binds a view's query and cuts it, or refuses it, saying which rule it breaks and where. With `keep_rows`, windows
     are evaluated anew each time, over the rows that are in them. `pairs` says whether joins of windows are kept by
-    pairs; None: where it pays. `unit` is the size of basic windows, if it is not the largest possible."""
+    pairs. `unit` is the size of basic windows, if it is not the largest possible."""
     binding = new_binding(schema, context)
     binding.takes_streams, binding.unit = True, unit
     bound = queries.bind_query_tree(binding, query.tree(), Scope())
@@ -174,12 +168,7 @@ def cut_view(
         joins = settle_windows(binding, streams, tree, keep_rows=keep_rows)
         frozen.extend(freeze_tables(binding, streams, row_keepers(tree)))
         for grouping, items in joins:
-            if pairs is None and _is_small(binding.windows[int(items[0].meta[WINDOWED])]):
-                notices.append(
-                    f"a join of windows of at most {SMALL_JOIN:,} rows is evaluated anew for each window, which takes "
-                    "no longer than to keep its pairs; maintenance = 'incremental' keeps them"
-                )
-            elif pairs is not False:
+            if pairs:
                 paired.append(take_pairs(grouping, items))
 
     prepare(binding, tree, settle)
