@@ -5,8 +5,8 @@
     python bench/datacell.py --only q1 at_once
 
 A case is a figure of the paper: responses slide by slide (q1, q2: 5.8; q3: 5.10), against selectivity (5.9), the size
-of the window (5.10), the number of basic windows (5.11) and of chunks (5.12); at_once is the rows of 100 slides in one
-COPY. Every answer is compared with DuckDB's before a time counts. Exit code 1 says that one is wrong, or that something
+of the window (5.10), the number of basic windows (5.11) and of chunks (5.12); flat is basic windows of one size, ever more
+of them; at_once is the rows of 100 slides in one COPY. Every answer is compared with DuckDB's before a time counts. Exit code 1 says that one is wrong, or that something
 is not reached.
 """
 
@@ -150,6 +150,22 @@ def size(run: Run) -> Iterator[Finding]:
     gains = [median(both[ANEW].kernel) / median(both[INCREMENTAL].kernel) for both in found.values()]
     name, note = f"Q1: gained with |W| = {sizes[0]:,}", "how many times less the kernel does than anew"
     yield Finding(name, [gains[0]], [gains[-1]], 1.0, f"|W| = {sizes[-1]:,}", note=note, unit="times")
+    yield from join_size(run)
+
+
+def join_size(run: Run) -> Iterator[Finding]:
+    """The same of the join; of each row, as many pairs match whatever the window."""
+    shape = run.sizes.q2
+    cut = shape.basic_windows
+    sizes = sorted({*run.sizes.join_windows, shape.size})
+    shapes = {
+        rows: replace(shape, size=rows, slide=rows // cut, share=shape.share * shape.size / rows) for rows in sizes
+    }
+    found = {float(rows): run.measured(one) for rows, one in shapes.items()}
+    run.show(f"Q2 against the size of the window, {cut} basic windows", "rows of a window", found)
+    gains = [median(both[ANEW].kernel) / median(both[INCREMENTAL].kernel) for both in found.values()]
+    name, note = f"Q2: gained with |W| = {sizes[0]:,}", "how many times less the kernel does than anew"
+    yield Finding(name, [gains[0]], [gains[-1]], 1.0, f"|W| = {sizes[-1]:,}", note=note, unit="times")
 
 
 def basic_windows(run: Run) -> Iterator[Finding]:
@@ -157,11 +173,20 @@ def basic_windows(run: Run) -> Iterator[Finding]:
         counts = sorted({*cuts, shape.basic_windows})
         found = {float(cut): run.measured(replace(shape, slide=shape.size // cut)) for cut in counts}
         run.show(f"{shape.query.upper()} against the number of basic windows", "basic windows", found)
-        if shape.query == "q1":
-            few, many = (found[float(cut)][INCREMENTAL] for cut in (8, counts[-1]))
-            name = f"Q1: {counts[-1]:,} basic windows"
-            yield Finding(f"{name}, response", many.response, few.response, 1.25, "8 basic windows", note="flat")
-            yield Finding(f"{name}, kernel", many.kernel, few.kernel, 1.25, "8 basic windows", note="flat")
+    yield from ()
+
+
+def flat(run: Run) -> Iterator[Finding]:
+    """The slide stays, so the window grows with the number of basic windows."""
+    few, many = 8, max(run.sizes.cuts)
+    slide = run.sizes.q1.size // many
+    counts = sorted({few, *run.sizes.cuts} - {2})
+    found = {float(cut): run.measured(replace(run.sizes.q1, size=cut * slide, slide=slide)) for cut in counts}
+    run.show(f"Q1 with slides of {slide:,} rows against the number of basic windows", "basic windows", found)
+    small, large = (found[float(cut)][INCREMENTAL] for cut in (few, many))
+    name = f"Q1: {many:,} basic windows"
+    yield Finding(f"{name}, response", large.response, small.response, 1.25, f"{few} of the same slide", note="flat")
+    yield Finding(f"{name}, kernel", large.kernel, small.kernel, 1.25, f"{few} of the same slide", note="flat")
 
 
 def chunks(run: Run) -> Iterator[Finding]:
@@ -202,7 +227,7 @@ def at_once(run: Run) -> Iterator[Finding]:
 
 
 CASES: dict[str, Callable[[Run], Iterator[Finding]]] = {
-    case.__name__: case for case in (q1, q2, q3, selectivity, size, basic_windows, chunks, at_once)
+    case.__name__: case for case in (q1, q2, q3, selectivity, size, basic_windows, flat, chunks, at_once)
 }
 
 

@@ -17,6 +17,7 @@ class Sizes:
     rows_pass: tuple[float, ...]
     pairs_match: tuple[float, ...]
     windows: tuple[int, ...]
+    join_windows: tuple[int, ...]
     cuts: tuple[int, ...]
     """Numbers of basic windows of Q1,"""
     join_cuts: tuple[int, ...]
@@ -42,6 +43,7 @@ WHOLE = Sizes(
     rows_pass=(0.1, 0.3, 0.5, 0.7, 0.9),
     pairs_match=(1e-7, 1e-6, 1e-5, 1e-4),
     windows=(1_024_000, 5_120_000, 10_240_000, 20_480_000),
+    join_windows=(1_024_000, 4_096_000),
     cuts=(2, 8, 64, 512, 1024, 4096),
     join_cuts=(2, 8, 64, 256, 1024),
     inserts=128,
@@ -60,6 +62,7 @@ QUICK = Sizes(
     rows_pass=(0.8,),
     pairs_match=(1e-3,),
     windows=(102_400,),
+    join_windows=(20_480,),
     cuts=(8, 64),
     join_cuts=(8,),
     inserts=8,
