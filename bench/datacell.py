@@ -5,9 +5,9 @@
     python bench/datacell.py --only q1 at_once
 
 A case is a figure of the paper: responses slide by slide (q1, q2: 5.8; q3: 5.10), against selectivity (5.9), the size
-of the window (5.10), the number of basic windows (5.11) and of chunks (5.12); flat is basic windows of one size, ever more
-of them; at_once is the rows of 100 slides in one COPY. Every answer is compared with DuckDB's before a time counts. Exit code 1 says that one is wrong, or that something
-is not reached.
+of the window (5.10), the number of basic windows (5.11) and of chunks (5.12); flat is ever more basic windows of one
+size; at_once is the rows of 100 slides in one COPY. Every answer is compared with DuckDB's before a time counts. Exit
+code 1 says that one is wrong, or that something is not reached.
 """
 
 from __future__ import annotations
