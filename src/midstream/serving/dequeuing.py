@@ -92,10 +92,11 @@ def _take(session: Session, transaction: Transaction, call: ProcedureCall, found
     # What comes between the two lines is in the files and behind the position.
     end = (log.position, END)
     changes = list(islice(changes_in(query, list(log.files), place), limit)) if place is not None else []
-    last = (changes[-1].scn, changes[-1].number) if changes else place
-    if last is None or len(changes) < limit:
-        last = end if last is None else max(last, end)
-    found.moves[query.id, reader] = query, before, last
+    if place is None:
+        found.moves[query.id, reader] = query, before, end
+    elif changes:
+        last = (changes[-1].scn, changes[-1].number)
+        found.moves[query.id, reader] = query, before, last if len(changes) == limit else max(last, end)
     columns = tuple(Column(column, type_) for column, type_ in query.output_columns)
     table = Table(-number, call.name, columns)
     rows = source_to_arrow(

@@ -420,10 +420,8 @@ def _of_query(store: Store, query: ContinuousQuery, snapshot: bool, after: int |
     if not snapshot:
         return Subscription(QueryChanges(store, query, after))
     with store.queries.computing:
-        if after is not None:
-            QueryChanges(store, query, after)
-        found = snapshot_of(store, query, after)
-        return Subscription(QueryChanges(store, query, found.scn), found.rows)
+        changes = QueryChanges(store, query, after)
+        return Subscription(changes, snapshot_of(store, query, after).rows)
 
 
 def _of_stored(store: Store, view: MaterializedView, snapshot: bool, after: int | None) -> Subscription:

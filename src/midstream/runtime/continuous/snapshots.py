@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import weakref
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -100,14 +99,13 @@ def _computed(store: Store, query: ContinuousQuery, log: QueryLog, at: int | Non
             f'continuous query "{query.name}" hands out net changes, and one of them may begin before SCN {scn}',
             hint="Leave the SCN out: the snapshot is then what it has come to.",
         )
-    plans, queries = store.queries.plans_of(query), store.queries
+    plans = store.queries.plans_of(query)
     if at is not None:
-        queries.materialized.bring(plans.stored(store.catalog.state))
-    state, folder = store.catalog.state_at(scn), queries.folder(query.id)
+        store.queries.materialized.bring(plans.stored(store.catalog.state))
+    state, folder = store.catalog.state_at(scn), str(store.new_staging())
     with store.pinned(state):
         bound = plans.bound(state)
         choice, sources = prepare(store, Glimpse(state), bound, {**DEFAULTS, "kernel": query.kernel})
-        os.makedirs(folder, exist_ok=True)
         piece = sources.piece(bound.sql(choice.kernel), WriteParquet(folder, answer_columns(query), compressed=False))
         [answer] = store.engine.run(choice.kernel, [piece], label="snapshot")
     files = [KeptFile(file.path, file.rows, file.bytes, scn) for file in answer.files]
