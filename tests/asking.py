@@ -1,8 +1,10 @@
-"""What many tests ask of a session: its rows, its commit number, an error that changes nothing, and all at once."""
+"""What many tests ask of a session: its rows, its commit number, an error that changes nothing, and all at once; and
+what they wait for."""
 
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -58,3 +60,11 @@ def in_threads(works: list[Callable[[], Any]], patience: float = 120) -> None:
     assert not any(thread.is_alive() for thread in threads)
     if wrong:
         raise wrong[0]
+
+
+def wait_for(claim: Callable[[], bool], seconds: float = 60) -> None:
+    """Asks until it is so."""
+    until = time.monotonic() + seconds
+    while not claim():
+        assert time.monotonic() < until, "it never came true"
+        time.sleep(0.02)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from asking import rows
+from asking import rows, wait_for
 from midstream.runtime import states, sweeping
 from midstream.runtime.upkeep import Housekeeper
 
@@ -29,13 +28,6 @@ def upkeep_all_the_time(db: Any) -> Iterator[None]:
         yield
     finally:
         keeper.close()
-
-
-def wait_for(claim: Callable[[], bool], seconds: float = 60) -> None:
-    until = time.monotonic() + seconds
-    while not claim():
-        assert time.monotonic() < until, "it never came true"
-        time.sleep(0.05)
 
 
 def state_of(db: Any) -> Any:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -15,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from asking import rows
+from asking import rows, wait_for
 from holding import held
 from workers import are_busy, cpu_seconds, workers
 
@@ -31,13 +30,6 @@ def fed(db: Any) -> Any:
 
 def insert(db: Any, step: int, count: int = 3) -> None:
     db.sql("INSERT INTO s VALUES " + ", ".join(f"({step}, {n})" for n in range(count)))
-
-
-def wait_for(claim: Callable[[], bool], seconds: float = 60) -> None:
-    until = time.monotonic() + seconds
-    while not claim():
-        assert time.monotonic() < until, "it never came true"
-        time.sleep(0.02)
 
 
 def refreshes(db: Any, view: str) -> int:

@@ -11,7 +11,6 @@ import re
 import statistics
 import threading
 import time
-from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ import pyarrow as pa
 import pytest
 
 import midstream
-from asking import in_threads, rows, scn_now
+from asking import in_threads, rows, scn_now, wait_for
 
 
 @pytest.fixture
@@ -39,13 +38,6 @@ def jobs_run(db: Any) -> int:
     """How many jobs Spark has been given so far."""
     context = db._engine._lease.result().spark.sparkContext
     return int(context._jsc.sc().dagScheduler().numTotalJobs())
-
-
-def wait_for(claim: Callable[[], bool], seconds: float = 30) -> None:
-    until = time.monotonic() + seconds
-    while not claim():
-        assert time.monotonic() < until, "it never came true"
-        time.sleep(0.05)
 
 
 # What a read sees

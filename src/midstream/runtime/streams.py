@@ -420,10 +420,12 @@ class Streams:
         return self.journal.seconds_after(entry.stream_id, entry.absorbed)
 
     def work_of(self, reader_id: int) -> tuple[Work, float]:
-        """What a reader has absorbed since the database was opened, and how many rows a second lately."""
+        """What a reader has absorbed since the database was opened, and how many rows a second lately; nothing, if it
+        has just gone."""
         with self._lock:
-            standing = self._standing(reader_id)
-            return standing.work, self._reader_rates.rate(reader_id, standing.work.rows)
+            found = [feed.readers[reader_id] for feed in self._feeds.values() if reader_id in feed.readers]
+            work = found[0].work if found else Work()
+            return work, self._reader_rates.rate(reader_id, work.rows) if found else 0.0
 
     def has_news(self, stream_id: int, after: int, upto: int) -> bool:
         """Whether a stream got rows between two SCNs."""
