@@ -31,7 +31,8 @@ WINDOWS = {
     "resetting": f"SELECT {SUMS} FROM fed [LANDMARK SLIDE 20 ROWS RESET 80 ROWS]",
     "visits": "SELECT window_start, window_end, count(*) AS rows, sum(step) AS steps FROM clocked [SESSION 6 SECONDS]",
     "over": (
-        "SELECT count(*) AS windows, sum(rows) AS rows, sum(n) AS n, max(newest) AS newest FROM v_tumbling [WINDOW 2 ROWS]"
+        "SELECT count(*) AS windows, sum(rows) AS rows, sum(n) AS n, max(newest) AS newest "
+        "FROM v_tumbling [WINDOW 2 ROWS]"
     ),
     "joined": (
         "SELECT a.window_end AS ours, b.window_end AS theirs, a.n, count(*) AS pairs "

@@ -20,7 +20,7 @@ from midstream.relations.table import Table
 from midstream.relations.view import ContinuousView
 from midstream.runtime.clocks import Clock
 from midstream.runtime.history import HISTORY
-from midstream.runtime.lateness import follow
+from midstream.runtime.lateness import LATE, follow
 from midstream.runtime.pipelines import PIPELINE, PipelineReader, kept_files, static_inputs
 from midstream.runtime.query import prepare
 from midstream.runtime.reading import Picture, history_view
@@ -243,23 +243,22 @@ def fill(
     store: Store, entry: ReaderEntry, reader: PipelineReader, upto: int, cancellation: Cancellation | None
 ) -> None:
     """What a stream had kept when a view began becomes partials, too."""
-    state, stream = reader.state, reader.stream
-    history = store.streams.reader_of(stream.id, HISTORY)
-    if history is not None:
-        store.streams.wait(history.id, upto, cancellation=cancellation)
-    feed = state.program.feeds[stream.id]
-    inputs, text = history_view(store, stream, feed.columns, upto, state.program.kernel)
+    state, stream, feed = reader.state, reader.stream, reader.feed
+    for kind in (HISTORY, LATE):
+        other = store.streams.reader_of(stream.id, kind)
+        if other is not None:
+            store.streams.wait(other.id, upto, cancellation=cancellation)
+    is_windowed = feed.slots is not None
+    columns = reader.feed_columns() if is_windowed else feed.columns
+    inputs, text = history_view(store, stream, columns, upto, state.program.kernel, marked=is_windowed)
+    views, checks = reader.history_pieces(text)
     piece = Piece(
         feed.sql,
         {**inputs, **static_inputs(state, feed.statics)},
-        ((feed.stream_scan, text),),
+        views,
         WriteParquet(state.folder, state.program.columns),
+        checks,
     )
     [answer] = store.engine.run(state.program.kernel, [piece], label="backfill", cancellation=cancellation)
     files = kept_files(store, [answer], upto)
-
-    def filled() -> str:
-        state.files, state.backfill = [*files, *state.files], None
-        return state.written()
-
-    store.streams.rewrite(entry.id, filled)
+    store.streams.rewrite(entry.id, lambda: reader.filled(files, answer, upto))

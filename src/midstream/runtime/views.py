@@ -188,6 +188,7 @@ class Views:
             for entry, reader in self.readers_of(view_id):
                 if reader.state.backfill is not None:
                     fill(self._store, entry, reader, reader.state.backfill, cancellation)
+                    self.windows.wake()
 
     def drop(self, view_id: int) -> None:
         """Frees all that a view had for itself."""
