@@ -22,7 +22,7 @@ from midstream.errors import (
     WrongObject,
 )
 from midstream.plan import BindContext, Output, bind_condition, bind_default, bind_query, freeze_stars
-from midstream.plan.cut import ViewPlan, cut_view
+from midstream.plan.cut import ViewPlan
 from midstream.relations.catalog import CatalogState
 from midstream.relations.definition import kind_of
 from midstream.relations.query import ContinuousQuery, MaterializedView, Trigger
@@ -44,7 +44,7 @@ from midstream.runtime.rows import STREAM_MARKS
 from midstream.runtime.store import Store
 from midstream.runtime.stored_schema import StateSchema
 from midstream.runtime.transaction import Transaction
-from midstream.runtime.views import how_it_is_cut, how_to_cut
+from midstream.runtime.views import how_to_cut
 from midstream.runtime.writing import Writer
 from midstream.sql import parse_query
 from midstream.sql.change_items import row_query
@@ -470,7 +470,7 @@ def _still_binds(store: Store, view: Reader, state: CatalogState, context: BindC
         if isinstance(view, ContinuousQuery):
             return _types(bind_query(row_query(parse_query(view.query)), schema, context).outputs) == _types_of(view)
         if isinstance(view, ContinuousView):
-            plan = cut_view(parse_query(view.query), schema, context, **how_it_is_cut(view))
+            plan = store.views.cut(view, schema, context)
             return _types(plan.outputs) == _types_of(view) and store.views.keeps(view, plan)
         return _types(bind_query(parse_query(view.query), schema, context).outputs) == _types_of(view)
     except Error:

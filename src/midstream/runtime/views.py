@@ -22,6 +22,7 @@ from midstream.maintenance.engine import Answer, Cancellation, FileColumn, Files
 from midstream.plan import BindContext
 from midstream.plan.cut import ViewPlan, cut_view
 from midstream.relations.catalog import CatalogState, ReaderEntry
+from midstream.relations.schema import Schema
 from midstream.relations.view import ContinuousView
 from midstream.runtime.awaiting import Awaiting
 from midstream.runtime.crowd import Crowd
@@ -59,7 +60,7 @@ class Views:
         self._crowds: dict[tuple[int, ...], Crowd] = {}
         self.windows = Windows(store, self)
         self.merger = Merger(store, self.plan, self.windows, self._is_read)
-        self._maker = Maker(store, self.plan, self.readers, self._attend)
+        self._maker = Maker(store, self.plan, self._cut_by, self._forget_plan, self.readers, self._attend)
         self._awaiting = Awaiting(store, self.plan, self.readers_of, self._planned_now)
         self.path = store.path / "views"
         self.refreshes: dict[int, tuple[int, float]] = {}
@@ -139,10 +140,36 @@ class Views:
             return known[1]
         context = BindContext(state.scn, datetime.now(timezone.utc))
         schema = StateSchema(self._store.catalog, state)
-        plan = cut_view(parse_query(view.query), schema, context, **how_it_is_cut(view))
+        plan = self.cut(view, schema, context)
         with self._lock:
             self._plans[view.id] = (state.relations, plan)
         return plan
+
+    def cut(self, view: ContinuousView, schema: Schema, context: BindContext) -> ViewPlan:
+        """The view's query, cut as it is kept."""
+        how = how_it_is_cut(view)
+        plan = cut_view(parse_query(view.query), schema, context, **how)
+        how["unit"] = self._unit_kept(view, plan)
+        return plan if how["unit"] is None else cut_view(parse_query(view.query), schema, context, **how)
+
+    def _unit_kept(self, view: ContinuousView, plan: ViewPlan) -> int | None:
+        """The size of a view's basic windows, if it has been cut anew to share those of a later one."""
+        kept = {r.feed.slots.unit for _, r in self.readers_of(view.id) if r.feed.slots is not None}
+        known = {window.slots.unit for window in plan.windows}
+        return min(kept) if len(plan.windows) == 1 and not plan.times and len(kept) == 1 and kept != known else None
+
+    def _cut_by(self, view: ContinuousView, state: CatalogState, unit: int) -> ViewPlan:
+        """The plan that a view would have with smaller basic windows."""
+        from midstream.runtime.stored_schema import StateSchema
+
+        context = BindContext(state.scn, datetime.now(timezone.utc))
+        how = how_it_is_cut(view)
+        how["unit"] = unit
+        return cut_view(parse_query(view.query), StateSchema(self._store.catalog, state), context, **how)
+
+    def _forget_plan(self, view_id: int) -> None:
+        with self._lock:
+            self._plans.pop(view_id, None)
 
     def keeps(self, view: ContinuousView, plan: ViewPlan) -> bool:
         """Whether the partials that are kept for a view are those that a plan asks for."""
@@ -163,10 +190,10 @@ class Views:
 
         schema = StateSchema(self._store.catalog, state)
         plan, how = cut_view(query, schema, context, **how), how.copy()
-        for unit in self._maker.finer_units(plan, state):
+        for unit in self._maker.common_units(plan, state):
             how["unit"] = unit
             finer = cut_view(query, schema, context, **how)
-            if self._maker.would_share(finer, state):
+            if self._maker.would_share(finer, state, unit):
                 return finer, unit
         return plan, None
 
