@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from asking import rows
+from asking import refusal, rows
 from windowing import COUNTED, at, feed, feed_at, spans, wait_for
 
 
@@ -81,3 +81,45 @@ def test_a_session_may_be_written_as_a_table_function_of_a_table(timed: Any) -> 
     timed.sql(f"CREATE VIEW v AS {COUNTED} TABLE(SESSION(TABLE e, DESCRIPTOR(at), INTERVAL '10 minutes'))")
     feed_at(timed, 1, 5, 30)
     assert spans(timed) == [(1, 15, 2)]
+
+
+# The history of a stream
+
+
+@pytest.fixture
+def kept(db: Any) -> Any:
+    """A stream that keeps its rows, with some of them out of order, and one that was late when it came."""
+    db.sql("CREATE STREAM e (at timestamp, n int) WITH (timestamp = 'at', retain = '7 days', lateness = '4 minutes')")
+    feed_at(db, 3, 12)
+    feed_at(db, 8, 7, 29)
+    return db
+
+
+def test_a_view_may_begin_with_the_history_of_its_stream(kept: Any) -> None:
+    """It answers as one that was there before."""
+    windows = {
+        "tumbling": ("[WINDOW 10 MINUTES]", [(0, 10, 2), (10, 20, 1), (20, 30, 3)]),
+        "sliding": ("[WINDOW 20 MINUTES SLIDE 10 MINUTES]", [(-10, 10, 2), (0, 20, 3), (10, 30, 4)]),
+        "growing": ("[LANDMARK SLIDE 10 MINUTES]", [(0, 10, 2), (0, 20, 3), (0, 30, 6)]),
+        "visits": ("[SESSION 6 MINUTES]", [(3, 18, 3), (26, 35, 3)]),
+    }
+    for name, (window, _) in windows.items():
+        kept.sql(f"CREATE VIEW {name} WITH (backfill = true) AS {COUNTED} e {window}")
+    assert spans(kept, "tumbling") == [(0, 10, 2), (10, 20, 1)]
+    feed_at(kept, 20, 26)
+    feed_at(kept, 27, 39)
+    for name, (_, expected) in windows.items():
+        assert spans(kept, name) == expected, name
+    assert (20,) in rows(kept, "SELECT n FROM late_e"), "the watermark had reached minute 25"
+
+
+def test_of_a_long_history_as_many_windows_have_results_as_are_kept(kept: Any) -> None:
+    kept.sql(f"CREATE VIEW v WITH (backfill = true, retain = 3) AS {COUNTED} e [LANDMARK SLIDE 1 MINUTE]")
+    assert spans(kept) == [(3, 23, 3), (3, 24, 3), (3, 25, 3)]
+    feed_at(kept, 25, 30)
+    assert spans(kept) == [(3, 24, 3), (3, 25, 3), (3, 26, 4)]
+
+
+def test_a_history_tells_no_first_row(kept: Any) -> None:
+    error = refusal(kept, f"CREATE VIEW v WITH (backfill = true) AS {COUNTED} e [WINDOW 2 ROWS]")
+    assert "cannot begin with the history" in str(error)

@@ -550,6 +550,30 @@ def test_views_by_time_share_basic_windows_too(timed: Any) -> None:
     assert "Basic windows of 1,200 s: 3 make up a window" in explained, "rows have come to the others"
 
 
+def test_views_are_cut_anew_to_share_basic_windows_with_later_ones(tmp_path: Path, database: Any) -> None:
+    """Slides of 4 and 6 rows have basic windows of 2 in common; then one comes with a slide of 3."""
+    folder, given, choose = str(tmp_path / "anew.db"), list[int](), random.Random(5)
+    slides = {"four": (12, 4), "six": (12, 6), "three": (9, 3)}
+    for round in range(2):
+        with midstream.connect(folder) as db:
+            if not round:
+                db.sql("CREATE STREAM s (n int)")
+            for name, (size, slide) in slides.items() if not round else ():
+                window = f"[WINDOW {size} ROWS SLIDE {slide} ROWS]"
+                db.sql(f"CREATE VIEW {name} AS SELECT window_start, sum(n) AS n, max(n) AS most FROM s {window}")
+            explained = "\n".join(line for (line,) in db.sql("EXPLAIN VIEW four").fetchall())
+            assert "Basic windows of 1 rows, since another view keeps these: 12 make up a window" in explained
+            assert "Shared by views four, six, three" in explained
+            for _ in range(3):
+                some = [choose.randint(-9, 9) for _ in range(choose.randint(1, 30))]
+                given += some
+                feed(db, *some)
+            for name, (size, slide) in slides.items():
+                starts = range(0, len(given) - size + 1, slide)
+                expected = [(start, sum(own := given[start : start + size]), max(own)) for start in starts]
+                assert sorted(db.sql(f"SELECT * FROM {name} ALL WINDOWS").fetchall()) == expected, name
+
+
 def test_a_view_that_shares_a_pipeline_begins_with_its_own_rows(timed: Any) -> None:
     timed.sql(f"CREATE VIEW v AS {COUNTED} e [LANDMARK SLIDE 10 MINUTES]")
     feed_at(timed, 1, 2)

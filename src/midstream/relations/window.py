@@ -69,6 +69,13 @@ class Window:
         return replace(self, slots=replace(self.slots, unit=unit))
 
     @property
+    def largest_unit(self) -> int:
+        """How long basic windows can be."""
+        if self.gap is not None:
+            return 1
+        return gcd(self.slide, self.size if self.size is not None else self.reset or self.slide)
+
+    @property
     def basic_windows(self) -> int | None:
         """How many basic windows a window is made of; None: ever more."""
         return None if self.size is None else self.size // self.slots.unit

@@ -66,6 +66,10 @@ class Clock:
             arrived=_last([self.arrived, arrived]),
         )
 
+    def since(self, slots: Sequence[int]) -> Clock:
+        """With rows that had come to these basic windows before."""
+        return replace(self, low=_first([self.low, *slots]))
+
     def watermarks(self, batch: Batch, lateness: int) -> Watermarks:
         """The watermark at the beginning of each insert of a batch, where there is one."""
         found: dict[int, int] = {}
@@ -125,6 +129,13 @@ def windowed_rows(
 def late_rows(columns: Sequence[str], slots: Slots, kernel: Kernel, stream: Stream) -> str:
     listed = ", ".join(f"{BATCH}.{quote_name(name, kernel)}" for name in columns)
     return f"SELECT {listed} FROM {BATCH} {_JOINED} WHERE {_is_late(slots, kernel, stream)} ORDER BY {POSITION}"
+
+
+def history_watermarks(slots: Slots, kernel: Kernel, stream: Stream) -> str:
+    """The watermark at the beginning of each insert that a stream has kept."""
+    highs = f"SELECT {SCN} AS {_OF}, max({_microseconds(slots, kernel, stream)}) AS high FROM {BATCH} GROUP BY {SCN}"
+    before = f"ORDER BY {_OF} ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING"
+    return f"SELECT {_OF}, max(high) OVER ({before}) - {lateness_of(stream)} AS {_WATERMARK} FROM ({highs}) AS inserts"
 
 
 def _is_late(slots: Slots, kernel: Kernel, stream: Stream) -> str:

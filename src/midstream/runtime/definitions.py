@@ -22,7 +22,7 @@ from midstream.errors import (
     WrongObject,
 )
 from midstream.plan import BindContext, Output, bind_condition, bind_default, bind_query, freeze_stars
-from midstream.plan.cut import ViewPlan, cut_view
+from midstream.plan.cut import ViewPlan
 from midstream.relations.catalog import CatalogState
 from midstream.relations.definition import kind_of
 from midstream.relations.query import ContinuousQuery, MaterializedView, Trigger
@@ -44,7 +44,7 @@ from midstream.runtime.rows import STREAM_MARKS
 from midstream.runtime.store import Store
 from midstream.runtime.stored_schema import StateSchema
 from midstream.runtime.transaction import Transaction
-from midstream.runtime.views import how_it_is_cut, how_to_cut
+from midstream.runtime.views import how_to_cut
 from midstream.runtime.writing import Writer
 from midstream.sql import parse_query
 from midstream.sql.change_items import row_query
@@ -358,11 +358,8 @@ def _check_windowed(store: Store, options: Mapping[str, object], plan: ViewPlan)
     for name in ("maintenance", "retain"):
         if name in options and not plan.windows:
             raise InvalidParameter(f'option "{name}" is one of views over windows', sqlstate="22023")
-    if options.get("backfill") and plan.windows:
-        raise Unsupported(
-            "a view over windows cannot begin with the history of its streams",
-            hint="Leave backfill out: it begins with the rows that come.",
-        )
+    if options.get("backfill"):
+        _check_backfill(store, plan)
     for window, streams in zip(plan.windows, plan.window_streams, strict=True):
         for id in streams if window.slots.column is not None else ():
             known = late_reader(store, id)
@@ -372,6 +369,19 @@ def _check_windowed(store: Store, options: Mapping[str, object], plan: ViewPlan)
                     detail="A stream has one time of its own.",
                     hint="Create the stream WITH (timestamp = …), and another stream for another time.",
                 )
+
+
+def _check_backfill(store: Store, plan: ViewPlan) -> None:
+    """A history has rows with times; which of them was the first is forgotten."""
+    relations = store.catalog.state.relations.values()
+    clocks = {relation.id: relation.timestamp for relation in relations if isinstance(relation, Stream)}
+    for window, streams in zip(plan.windows, plan.window_streams, strict=True):
+        if window.slots.column is None or any(clocks.get(id) != window.slots.column for id in streams):
+            raise Unsupported(
+                "a view over these windows cannot begin with the history of its streams",
+                detail="Only windows by the time that a stream was created with can.",
+                hint="Leave backfill out: it begins with the rows that come.",
+            )
 
 
 def _view_options(statement: CreateView, stream: str | None) -> dict[str, object]:
@@ -460,7 +470,7 @@ def _still_binds(store: Store, view: Reader, state: CatalogState, context: BindC
         if isinstance(view, ContinuousQuery):
             return _types(bind_query(row_query(parse_query(view.query)), schema, context).outputs) == _types_of(view)
         if isinstance(view, ContinuousView):
-            plan = cut_view(parse_query(view.query), schema, context, **how_it_is_cut(view))
+            plan = store.views.cut(view, schema, context)
             return _types(plan.outputs) == _types_of(view) and store.views.keeps(view, plan)
         return _types(bind_query(parse_query(view.query), schema, context).outputs) == _types_of(view)
     except Error:

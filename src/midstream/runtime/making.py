@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import gcd
 from pathlib import Path
 from uuid import uuid4
 
@@ -22,7 +23,7 @@ from midstream.relations.view import ContinuousView
 from midstream.runtime.clocks import Clock
 from midstream.runtime.history import HISTORY
 from midstream.runtime.jobs import run_by_kernel
-from midstream.runtime.lateness import follow
+from midstream.runtime.lateness import LATE, follow
 from midstream.runtime.pipelines import PIPELINE, PipelineReader, kept_files, static_inputs
 from midstream.runtime.query import prepare
 from midstream.runtime.reading import Picture, history_view
@@ -32,6 +33,9 @@ from midstream.runtime.store import Store
 MOST_PARTS = 64
 """A basic window may be made of so many smaller ones that another view keeps: to merge more costs more than to share
 saves."""
+
+FEW_PARTS = 8
+"""Where both have to be cut smaller for that, so many."""
 
 Readers = list[tuple[ReaderEntry, PipelineReader]]
 
@@ -60,11 +64,15 @@ class Maker:
         self,
         store: Store,
         plan: Callable[[ContinuousView], ViewPlan],
+        cut_by: Callable[[ContinuousView, CatalogState, int], ViewPlan],
+        forget_plan: Callable[[int], None],
         readers: Callable[[], Readers],
         attend: Callable[[PipelineReader], None],
     ) -> None:
         self._store = store
         self._plan = plan
+        self._cut_by = cut_by
+        self._forget_plan = forget_plan
         self._readers = readers
         self._attend_to = attend
 
@@ -103,6 +111,8 @@ class Maker:
         for joining in joined:
             for id, state in joining.states.items():
                 self._attend(streams.renew(id, state.written()))
+                for member in state.views:
+                    self._forget_plan(member)
         for stream, state in new:
             slots = state.program.feeds[stream.id].slots
             if slots is not None and slots.column is not None:
@@ -128,7 +138,11 @@ class Maker:
         if not found:
             return None
         views = [v for v in making.picture.state.relations.values() if isinstance(v, ContinuousView)]
-        others = [self._plan(v) for v in views if v.id in found[0][1].state.views]
+        members = [v for v in views if v.id in found[0][1].state.views]
+        unit = _unit_of(folded)
+        is_anew = unit is not None and found[0][1].state.program.name != pipeline.name
+        state = making.picture.state
+        others = [self._cut_by(v, state, unit) if is_anew and unit is not None else self._plan(v) for v in members]
         pipelines = [p for plan in others for p in plan.pipelines if p.name == pipeline.name]
         if not all(other.is_safe for other in pipelines):
             return None
@@ -138,8 +152,8 @@ class Maker:
             known = reader.state.statics
             fresh = replace(joint, statics=tuple(s for s in joint.statics if s.relation.name not in known))
             statics = known | self._statics(making, fresh, reader.state.folder)
-            members = (*reader.state.views, making.view.id)
-            states[entry.id] = replace(reader.state, program=joint.program, views=members, statics=statics)
+            together = (*reader.state.views, making.view.id)
+            states[entry.id] = replace(reader.state, program=joint.program, views=together, statics=statics)
         return _Joining(folded, found, states)
 
     def _still(self, joining: _Joining, picture: Picture) -> bool:
@@ -156,6 +170,9 @@ class Maker:
             for entry, reader in self._readers()
             if reader.state.program.name == program.name and reader.state.program.kernel == program.kernel
         ]
+        unit = _unit_of(folded)
+        if not same and unit is not None:
+            same = [r for r in self._cut_anew(program.name, unit, picture.state) if r[1].kernel == program.kernel]
         newest = max((reader.state.start for _, reader in same), default=0)
         found = [(entry, reader) for entry, reader in same if reader.state.start == newest]
         if sorted(entry.stream_id for entry, _ in found) != sorted(id for id in program.feeds if id):
@@ -171,8 +188,28 @@ class Maker:
         tables = [pair for static in state.statics.values() for pair in static.tables]
         return all(now.versions.get(table) == version for table, version in tables)
 
-    def finer_units(self, plan: ViewPlan, now: CatalogState) -> list[int]:
-        """The sizes of basic windows that others keep and that those of a new view can be made of, largest first."""
+    def _cut_anew(self, name: str, unit: int, now: CatalogState) -> Readers:
+        """Readers of views that would have a pipeline of this name if they were cut by smaller basic windows. No row
+        has come to them, so they can be."""
+        views = {v.id: v for v in now.relations.values() if isinstance(v, ContinuousView)}
+        found: Readers = []
+        for entry, reader in self._readers():
+            slots, members = reader.feed.slots, [views[id] for id in reader.state.views if id in views]
+            if slots is None or slots.unit == unit or slots.unit % unit or len(members) < len(reader.state.views):
+                continue
+            if not self._is_untouched(entry, reader, now) or any(self._has_others(view, entry) for view in members):
+                continue
+            plans = [self._cut_by(view, now, unit) for view in members]
+            if all(len(p.windows) == 1 and [one.name for one in p.pipelines] == [name] for p in plans):
+                found.append((entry, reader))
+        return found
+
+    def _has_others(self, view: ContinuousView, entry: ReaderEntry) -> bool:
+        """Whether a view has a reader beside this one."""
+        return any(view.id in reader.state.views and other.id != entry.id for other, reader in self._readers())
+
+    def common_units(self, plan: ViewPlan, now: CatalogState) -> list[int]:
+        """The sizes of basic windows that those of a new view and of another one can be made of, largest first."""
         found = set[int]()
         for entry, reader in self._readers():
             there = reader.feed.slots
@@ -180,15 +217,17 @@ class Maker:
                 own = window.slots
                 if there is None or entry.stream_id not in streams or replace(there, unit=own.unit) != own:
                     continue
-                parts, rest = divmod(own.unit, there.unit)
-                if not rest and 1 < parts <= MOST_PARTS and self._is_untouched(entry, reader, now):
-                    found.add(there.unit)
+                unit, most = gcd(own.unit, there.unit), max(own.unit, there.unit)
+                parts = MOST_PARTS if unit in (own.unit, there.unit) else FEW_PARTS
+                if own.unit != there.unit and most // unit <= parts and self._is_untouched(entry, reader, now):
+                    found.add(unit)
         return sorted(found, reverse=True)
 
-    def would_share(self, plan: ViewPlan, now: CatalogState) -> bool:
-        """Whether a pipeline of a new view is there already."""
+    def would_share(self, plan: ViewPlan, now: CatalogState, unit: int) -> bool:
+        """Whether a pipeline of a new view is there already, or would be if another one were cut by these units."""
         there = {r.state.program.name for entry, r in self._readers() if self._is_untouched(entry, r, now)}
-        return any(pipeline.name in there for pipeline in plan.pipelines)
+        names = [pipeline.name for pipeline in plan.pipelines]
+        return any(name in there or self._cut_anew(name, unit, now) for name in names)
 
     # --- new pipelines ---------------------------------------------------------------------------
 
@@ -243,27 +282,32 @@ class Maker:
         return kept_files(self._store, [answer], 0)
 
 
+def _unit_of(folded: Folded) -> int | None:
+    """The size of a program's basic windows."""
+    units = {feed.slots.unit for feed in folded.program.feeds.values() if feed.slots is not None}
+    return min(units) if len(units) == 1 else None
+
+
 def fill(
     store: Store, entry: ReaderEntry, reader: PipelineReader, upto: int, cancellation: Cancellation | None
 ) -> None:
     """What a stream had kept when a view began becomes partials, too."""
-    state, stream = reader.state, reader.stream
-    history = store.streams.reader_of(stream.id, HISTORY)
-    if history is not None:
-        store.streams.wait(history.id, upto, cancellation=cancellation)
-    feed = state.program.feeds[stream.id]
-    inputs, text = history_view(store, stream, feed.columns, upto, state.program.kernel)
+    state, stream, feed = reader.state, reader.stream, reader.feed
+    for kind in (HISTORY, LATE):
+        other = store.streams.reader_of(stream.id, kind)
+        if other is not None:
+            store.streams.wait(other.id, upto, cancellation=cancellation)
+    is_windowed = feed.slots is not None
+    columns = reader.feed_columns() if is_windowed else feed.columns
+    inputs, text = history_view(store, stream, columns, upto, state.program.kernel, marked=is_windowed)
+    views, checks = reader.history_pieces(text)
     piece = Piece(
         feed.sql,
         {**inputs, **static_inputs(state, feed.statics)},
-        ((feed.stream_scan, text),),
+        views,
         WriteParquet(state.folder, state.program.columns),
+        checks,
     )
     [answer] = store.engine.run(state.program.kernel, [piece], label="backfill", cancellation=cancellation)
     files = kept_files(store, [answer], upto)
-
-    def filled() -> str:
-        state.files, state.backfill = [*files, *state.files], None
-        return state.written()
-
-    store.streams.rewrite(entry.id, filled)
+    store.streams.rewrite(entry.id, lambda: reader.filled(files, answer, upto))

@@ -15,7 +15,7 @@ from midstream.relations.catalog import ReaderEntry
 from midstream.relations.stream import Stream
 from midstream.relations.table import ROW_ID
 from midstream.relations.window import PLACE, SLOT
-from midstream.runtime.clocks import Clock, Watermarks, lateness_of, windowed_rows
+from midstream.runtime.clocks import CLOCK, Clock, Watermarks, history_watermarks, lateness_of, windowed_rows
 from midstream.runtime.readers import BATCH, Absorbed, batch_source
 from midstream.runtime.states import KeptFile, State, as_input
 from midstream.runtime.store import Store
@@ -43,7 +43,7 @@ class PipelineReader:
 
     @property
     def columns(self) -> frozenset[str]:
-        return frozenset(self._feed_columns())
+        return frozenset(self.feed_columns())
 
     @property
     def needs_places(self) -> bool:
@@ -53,7 +53,7 @@ class PipelineReader:
     def clock(self) -> str | None:
         return self.feed.slots.column if self.feed.slots is not None else None
 
-    def _feed_columns(self) -> tuple[str, ...]:
+    def feed_columns(self) -> tuple[str, ...]:
         found = [name for name in self.feed.columns if name not in (ROW_ID, SLOT, PLACE)]
         return tuple(found) if self.clock is None or self.clock in found else (*found, self.clock)
 
@@ -76,28 +76,53 @@ class PipelineReader:
         return self._clock_now(batch.after).after(batch, None, None) if self.state.clock is not None else None
 
     def _piece(self, batch: Batch) -> Piece:
-        kernel, columns = self.kernel, self._feed_columns()
+        kernel, columns = self.kernel, self.feed_columns()
         source = batch_source(batch, self.stream, columns, kernel=kernel)
         listed = ", ".join(quote_name(name, kernel) for name in columns) or f"0 AS {quote_name(ROW_ID, kernel)}"
         return self._over(source, f"SELECT {listed} FROM {BATCH}")
 
     def _windowed_piece(self, batch: Batch, watermarks: Watermarks) -> Piece:
         """Rows with the number of their basic window; beside, where the stream then stands."""
-        kernel, columns, slots = self.kernel, self._feed_columns(), self.feed.slots
+        kernel, columns, slots = self.kernel, self.feed_columns(), self.feed.slots
         assert slots is not None and self.state.clock is not None
         source = batch_source(batch, self.stream, columns, marked=True, kernel=kernel)
         source = replace(source, inputs={**source.inputs, **watermarks.input()})
         text = windowed_rows(columns, slots, self.state.clock, kernel, self.stream, watermarks.has_late)
-        name = quote_name(SLOT, kernel)
-        low = f"SELECT min({name}) AS low FROM {quote_name(self.feed.stream_scan, kernel)}"
         piece = self._over(source, text)
-        return replace(piece, checks=((LOW, low), (ARRIVAL, f"SELECT max({ARRIVED}) AS arrival FROM {BATCH}")))
+        return replace(
+            piece, checks=((LOW, self._lowest_slot()), (ARRIVAL, f"SELECT max({ARRIVED}) AS arrival FROM {BATCH}"))
+        )
 
     def _over(self, source: Piece, rows: str) -> Piece:
         inputs: dict[str, Input] = {**source.inputs, **static_inputs(self.state, self.feed.statics)}
         output = WriteParquet(self.state.folder, self.state.program.columns, compressed=False)
         views = (*source.views, (self.feed.stream_scan, rows))
         return replace(source, sql=self.feed.sql, inputs=inputs, views=views, output=output)
+
+    def filled(self, files: Sequence[KeptFile], answer: Answer, upto: int) -> str:
+        """What the stream had kept up to an SCN is among the partials; nobody has seen a window yet."""
+        state = self.state
+        if state.clock is not None:
+            clock = self._clock_now(upto)
+            lows = [row["low"] for row in answer.checks[LOW].to_pylist()]
+            state.clock = clock.since([slot for slot in lows if slot is not None])
+        state.files, state.backfill = [*files, *state.files], None
+        return state.written()
+
+    def history_pieces(self, history: str) -> tuple[tuple[tuple[str, str], ...], tuple[tuple[str, str], ...]]:
+        """What the pipeline reads of a SELECT of the stream's history, as views, and what is to be told beside."""
+        scan, slots = self.feed.stream_scan, self.feed.slots
+        if slots is None:
+            return ((scan, history),), ()
+        assert self.state.clock is not None
+        rows = windowed_rows(self.feed_columns(), slots, self.state.clock, self.kernel, self.stream, late=True)
+        watermarks = history_watermarks(slots, self.kernel, self.stream)
+        return ((BATCH, history), (CLOCK, watermarks), (scan, rows)), ((LOW, self._lowest_slot()),)
+
+    def _lowest_slot(self) -> str:
+        return (
+            f"SELECT min({quote_name(SLOT, self.kernel)}) AS low FROM {quote_name(self.feed.stream_scan, self.kernel)}"
+        )
 
     def _clock_now(self, after: int) -> Clock:
         """Where the stream stands before a batch; a pipeline that has seen nothing goes by what others have seen."""

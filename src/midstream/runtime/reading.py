@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from midstream.errors import TransactionConflict, UndefinedName
 from midstream.kernels import Kernel, quote_name
-from midstream.log.batches import SCN
+from midstream.log.batches import ARRIVED, POSITION, SCN
 from midstream.maintenance.engine import FileColumn, Files, Input, Piece, Rows, WriteParquet
 from midstream.plan import BoundQuery, Scan
 from midstream.plan.context import WEIGHT
@@ -30,7 +30,7 @@ from midstream.relations.view import ContinuousView, Derived
 from midstream.runtime.history import HISTORY
 from midstream.runtime.lateness import late_reader
 from midstream.runtime.results import WINDOW, Moment, Result
-from midstream.runtime.rows import RowSet
+from midstream.runtime.rows import STREAM_MARKS, RowSet
 from midstream.runtime.settings import DEFAULTS
 from midstream.runtime.states import KeptFile, as_input
 from midstream.runtime.store import Store
@@ -213,11 +213,13 @@ def _view_columns(view: ContinuousView, scan: Scan) -> tuple[str, ...]:
 
 
 def history_view(
-    store: Store, stream: Stream, columns: Sequence[str], upto: int, kernel: Kernel
+    store: Store, stream: Stream, columns: Sequence[str], upto: int, kernel: Kernel, *, marked: bool = False
 ) -> tuple[dict[str, Input], str]:
-    """What a stream has kept up to an SCN: inputs, and a SELECT of columns over them."""
-    wanted = tuple(name for name in columns if name != ROW_ID)
-    kept = table_files(store, store.catalog.state, stream, (SCN, *wanted), keep=lambda file: _began_by(file, upto))
+    """What a stream has kept up to an SCN: inputs, and a SELECT of columns over them; `marked`: with the SCN and the
+    position of each row, and when it arrived."""
+    wanted = tuple(name for name in columns if name != ROW_ID) + ((SCN, POSITION, ARRIVED) if marked else ())
+    read = tuple(dict.fromkeys((SCN, *wanted)))
+    kept = table_files(store, store.catalog.state, stream, read, keep=lambda file: _began_by(file, upto))
     listed = ", ".join(quote_name(name, kernel) for name in wanted) or f"0 AS {quote_name(ROW_ID, kernel)}"
     return {"kept": kept}, f"SELECT {listed} FROM kept WHERE {SCN} <= {upto}"
 
@@ -361,6 +363,8 @@ def _files_before(store: Store, before: CatalogState, table: Table, columns: Seq
 def type_of_column(table: RowHolder, name: str) -> Type:
     if name in (ROW_ID, SCN):
         return BIGINT
+    if name in (marks := dict(STREAM_MARKS)):
+        return marks[name]
     column = table.column(name)
     assert column is not None, f"{table.name} has no column {name}"
     return column.type

@@ -25,6 +25,7 @@ from midstream.maintenance.engine import Answer, Cancellation, FileColumn, Files
 from midstream.plan import BindContext
 from midstream.plan.cut import ViewPlan, cut_view
 from midstream.relations.catalog import CatalogState, ReaderEntry
+from midstream.relations.schema import Schema
 from midstream.relations.view import ContinuousView
 from midstream.runtime.awaiting import Awaiting
 from midstream.runtime.crowd import Crowd
@@ -79,7 +80,7 @@ class Views:
         self.merger = Merger(
             store, self.plan, self.windows, self._is_read, lambda: [reader for _, reader in self.readers()]
         )
-        self._maker = Maker(store, self.plan, self.readers, self._attend)
+        self._maker = Maker(store, self.plan, self._cut_by, self._forget_plan, self.readers, self._attend)
         self._awaiting = Awaiting(store, self.plan, self.readers_of, self._planned_now)
         self.path = store.path / "views"
         self.refreshes: dict[int, tuple[int, float]] = {}
@@ -160,12 +161,38 @@ class Views:
             return known[1]
         context = BindContext(state.scn, datetime.now(timezone.utc))
         schema = StateSchema(self._store.catalog, state)
-        how = how_it_is_cut(view)
-        how["pairs"] = how["pairs"] and pairs
-        plan = cut_view(parse_query(view.query), schema, context, **how)
+        plan = self.cut(view, schema, context, pairs=pairs)
         with self._lock:
             self._plans[view.id, pairs] = (state.relations, plan)
         return plan
+
+    def cut(self, view: ContinuousView, schema: Schema, context: BindContext, *, pairs: bool = True) -> ViewPlan:
+        """The view's query, cut as it is kept."""
+        how = how_it_is_cut(view)
+        how["pairs"] = how["pairs"] and pairs
+        plan = cut_view(parse_query(view.query), schema, context, **how)
+        how["unit"] = self._unit_kept(view, plan)
+        return plan if how["unit"] is None else cut_view(parse_query(view.query), schema, context, **how)
+
+    def _unit_kept(self, view: ContinuousView, plan: ViewPlan) -> int | None:
+        """The size of a view's basic windows, if it has been cut anew to share those of a later one."""
+        kept = {r.feed.slots.unit for _, r in self.readers_of(view.id) if r.feed.slots is not None}
+        known = {window.slots.unit for window in plan.windows}
+        return min(kept) if len(plan.windows) == 1 and not plan.times and len(kept) == 1 and kept != known else None
+
+    def _cut_by(self, view: ContinuousView, state: CatalogState, unit: int) -> ViewPlan:
+        """The plan that a view would have with smaller basic windows."""
+        from midstream.runtime.stored_schema import StateSchema
+
+        context = BindContext(state.scn, datetime.now(timezone.utc))
+        how = how_it_is_cut(view)
+        how["unit"] = unit
+        return cut_view(parse_query(view.query), StateSchema(self._store.catalog, state), context, **how)
+
+    def _forget_plan(self, view_id: int) -> None:
+        with self._lock:
+            for pairs in (True, False):
+                self._plans.pop((view_id, pairs), None)
 
     def keeps(self, view: ContinuousView, plan: ViewPlan) -> bool:
         """Whether the partials that are kept for a view are those that a plan asks for."""
@@ -186,10 +213,10 @@ class Views:
 
         schema = StateSchema(self._store.catalog, state)
         plan, how = cut_view(query, schema, context, **how), how.copy()
-        for unit in self._maker.finer_units(plan, state):
+        for unit in self._maker.common_units(plan, state):
             how["unit"] = unit
             finer = cut_view(query, schema, context, **how)
-            if self._maker.would_share(finer, state):
+            if self._maker.would_share(finer, state, unit):
                 return finer, unit
         return plan, None
 
@@ -211,12 +238,12 @@ class Views:
             for entry, reader in self.readers_of(view_id):
                 if reader.state.backfill is not None:
                     fill(self._store, entry, reader, reader.state.backfill, cancellation)
+                    self.windows.wake()
 
     def drop(self, view_id: int) -> None:
         """Frees all that a view had for itself."""
+        self._forget_plan(view_id)
         with self._lock:
-            for pairs in (True, False):
-                self._plans.pop((view_id, pairs), None)
             result = self._results.pop(view_id, None)
             self._turns.pop(("view", view_id), None)
         if result is not None:

@@ -37,7 +37,7 @@ from midstream.runtime.store import Store
 from midstream.runtime.totals import Total
 from midstream.runtime.trials import Trial
 from midstream.runtime.window_job import AT_ONCE, Span, WindowJob, inputs_of
-from midstream.runtime.window_log import WindowLog, WindowResult
+from midstream.runtime.window_log import KEPT_WINDOWS, WindowLog, WindowResult
 from midstream.runtime.window_rows import rows_of
 
 if TYPE_CHECKING:
@@ -236,8 +236,8 @@ class Windows:
         streams, state = self._store.streams, self._store.catalog.state
         if any(window.slots.by == "arrival" for window in plan.windows):
             return None
-        for entry, _ in self._views.readers_of(view.id):
-            if streams.has_news(entry.stream_id, entry.absorbed, state.scn):
+        for entry, reader in self._views.readers_of(view.id):
+            if reader.state.backfill is not None or streams.has_news(entry.stream_id, entry.absorbed, state.scn):
                 return None
         log = self.log_of(view)
         if plan.times:
@@ -372,6 +372,7 @@ class Windows:
         """Computes the results of all windows that are complete."""
         with self._views.turn(view.id):
             plan, log = self._chosen_plan(view, state), self.log_of(view)
+            self._views.fill(view.id, stop)
             self._hand_on(view, log)
             now = self._now(view, plan, stop)
             ended: tuple[int, int] | None = None
@@ -403,6 +404,9 @@ class Windows:
     def _spans(self, view: ContinuousView, plan: ViewPlan, log: WindowLog, now: int | None) -> list[Span]:
         due = self._due(view, plan, log, now)
         log.firsts.update(due.firsts)
+        if view.backfill and log.next is None:
+            # Nobody can have waited for windows of the history, and only these would be kept.
+            due = replace(due, numbers=due.numbers[-(view.retain_windows or KEPT_WINDOWS) :])
         numbers = self._occupied(view, plan, due) if _may_skip(plan, due) else due.numbers
         return _spans(plan, log, numbers)
 

@@ -37,7 +37,7 @@ def explain_new(session: Session, statement: CreateView, state: CatalogState, co
     plan, unit = session.store.views.cut_new(statement.query, state, context, how)
     kind = "over windows" if plan.windows else "continuous"
     lines = [f'View "{statement.name}" would be {kind}: {_when(plan)}.']
-    lines += [line for window in plan.windows for line in _window_lines(window, unit)]
+    lines += [line for window in plan.windows for line in _window_lines(window)]
     lines += _maintenance_lines(maintenance, plan) if plan.windows else []
     for pipeline in plan.pipelines:
         is_pair = pipeline in plan.pairs
@@ -49,7 +49,7 @@ def explain_view(session: Session, view: ContinuousView, state: CatalogState) ->
     views = session.store.views
     plan, readers = views.plan(view, state), views.readers_of(view.id)
     lines = [f'View "{view.name}" is {"over windows" if plan.windows else "continuous"}: {_when(plan)}.']
-    lines += [line for window in plan.windows for line in _window_lines(window, view.unit)]
+    lines += [line for window in plan.windows for line in _window_lines(window)]
     lines += _maintenance_lines(view.maintenance, plan, views.windows.trials.get(view.id)) if plan.windows else []
     for pipeline in plan.pipelines:
         if pipeline in plan.pairs:
@@ -69,7 +69,7 @@ def _when(plan: ViewPlan) -> str:
     return f"partials are kept as rows come, the rest runs {rest}"
 
 
-def _window_lines(window: Window, unit: int | None) -> Iterator[str]:
+def _window_lines(window: Window) -> Iterator[str]:
     measure = {"rows": "by the number of rows", "arrival": "by when rows arrive"}.get(
         window.slots.by, f'by the time in column "{window.slots.column}"'
     )
@@ -88,7 +88,7 @@ def _window_lines(window: Window, unit: int | None) -> Iterator[str]:
     kind = "Tumbling" if window.size == window.slide else "Sliding" if window.size > window.slide else "Hopping"
     slides = "" if window.size == window.slide else f", every {length(window.slide)}"
     yield f"{kind} windows of {length(window.size)} {measure}{slides}"
-    shared = ", since another view keeps these" if window.slots.unit == unit else ""
+    shared = ", since another view keeps these" if window.slots.unit < window.largest_unit else ""
     yield f"  Basic windows of {length(window.slots.unit)}{shared}: {window.basic_windows} make up a window"
 
 
