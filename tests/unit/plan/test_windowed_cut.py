@@ -75,9 +75,10 @@ def cut(query: str, **how: Any) -> ViewPlan:
 
 
 def keepers(plan: ViewPlan) -> list[bool]:
-    """Whether each pipeline keeps rows; when rows of sessions came is kept apart."""
+    """Whether each pipeline keeps rows; when rows of sessions came is kept apart, and so is what pairs come to."""
     times = {scan.relation.name for query in plan.times for scan in query.scans}
-    return [fold([pipeline]).program.keeps_rows for pipeline in plan.pipelines if pipeline.name not in times]
+    pipelines = [pipeline for pipeline in plan.pipelines if pipeline not in plan.pairs]
+    return [fold([pipeline]).program.keeps_rows for pipeline in pipelines if pipeline.name not in times]
 
 
 @pytest.mark.parametrize("query", PARTIALS.values(), ids=PARTIALS)
@@ -100,3 +101,11 @@ def test_what_is_evaluated_anew_keeps_rows_and_reads_the_same_tables_live(query:
 def live_tables(plan: ViewPlan) -> list[str]:
     words = plan.window_words(0, {}) if not plan.times else {}
     return [scan.relation.name for scan in plan.upper(words).scans if scan.source == "table"]
+
+
+def test_a_join_of_windows_keeps_the_same_rows_with_and_without_pairs() -> None:
+    """So a view can go from one to the other while it runs."""
+    by_pairs, anew = cut(KEPT_ROWS["two windows"]), cut(KEPT_ROWS["two windows"], pairs=False)
+    assert by_pairs.pairs and not anew.pairs
+    kept = [pipeline.name for pipeline in by_pairs.pipelines if pipeline not in by_pairs.pairs]
+    assert kept == [pipeline.name for pipeline in anew.pipelines]
