@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -15,7 +16,7 @@ from midstream.relations.view import ContinuousView
 from midstream.runtime.query import Choice, choose_kernel
 from midstream.runtime.reading import Sources, add_scan
 from midstream.runtime.results import Moment, Result
-from midstream.runtime.states import KeptFile, as_input, hold_folder, main_and_rest
+from midstream.runtime.states import KeptFile, as_input, main_and_rest
 from midstream.runtime.store import Store
 
 Parts = tuple[list[KeptFile], list[KeptFile]]
@@ -97,7 +98,7 @@ def plan_refresh(
 ) -> Refresh:
     chosen = choose_upper(store, plan, kept, picture, settings)
     words, upper, sources, choice = chosen.words, chosen.upper, chosen.sources, chosen.choice
-    hold_folder(folder)
+    os.makedirs(folder, exist_ok=True)
     columns = tuple((f"c{number}", output.type) for number, output in enumerate(upper.outputs))
     piece = sources.piece(upper.sql(choice.kernel), WriteParquet(folder, columns, compressed=False))
     return Refresh(view, choice.kernel, piece, picture, words, upper, sources, kept)

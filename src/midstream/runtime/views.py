@@ -38,7 +38,7 @@ from midstream.runtime.reading import Picture
 from midstream.runtime.refreshing import Inputs, Refresh, plan_refresh
 from midstream.runtime.results import Moment, Result
 from midstream.runtime.settings import DEFAULTS
-from midstream.runtime.states import HOLDER, KeptFile, State, hold_folder, release_folder
+from midstream.runtime.states import HOLDER, KeptFile, State, hold_folder
 from midstream.runtime.store import Store
 from midstream.runtime.windows import Windows
 from midstream.sql import parse_query
@@ -218,7 +218,6 @@ class Views:
         if result is not None:
             for file in result.files:
                 file.doom()
-        release_folder(self._results_folder(view_id))
         self.windows.drop(view_id)
         self._store.streams.drop_basket(view_id)
         for entry, reader in self.readers_of(view_id):
