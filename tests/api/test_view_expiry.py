@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta, timezone
@@ -115,3 +116,20 @@ def test_what_is_little_beside_the_rest_waits(db: Any, monkeypatch: pytest.Monke
     db._store.views.merger.sweep()
     db._store.views.merger.wait()
     assert state_of(db).rows == 1000
+
+
+def test_a_state_of_which_nothing_is_left_takes_new_rows(db: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sweeping, "FEW_ROWS", 100)
+    db.sql("CREATE STREAM s (k bigint, week int)")
+    db.sql(WEEKLY)
+    for new in (2, 3):
+        insert_weeks(db, 200, 0)
+        assert db.sql("SELECT count(*) FROM weekly WHERE k > 3").fetchone() == (0,)
+        db._store.views.merger.sweep()
+        db._store.views.merger.wait()
+        gc.collect()
+        insert_weeks(db, 0, new)
+        assert db.sql("SELECT count(*), max(k) FROM weekly").fetchone() == (new, new - 1)
+    folder = Path(state_of(db).folder)
+    db.sql("DROP VIEW weekly")
+    wait_for(lambda: not folder.exists())

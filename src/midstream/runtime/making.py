@@ -27,7 +27,7 @@ from midstream.runtime.lateness import LATE, follow
 from midstream.runtime.pipelines import PIPELINE, PipelineReader, kept_files, static_inputs
 from midstream.runtime.query import prepare
 from midstream.runtime.reading import Picture, history_view
-from midstream.runtime.states import KeptFile, State, StaticFiles
+from midstream.runtime.states import KeptFile, State, StaticFiles, hold_folder
 from midstream.runtime.store import Store
 
 MOST_PARTS = 64
@@ -245,7 +245,7 @@ class Maker:
                     hint="Create it WITH (retain = '7 days'), or leave backfill out.",
                 )
             folder: Path = self._store.path / "views" / uuid4().hex
-            folder.mkdir(parents=True)
+            hold_folder(str(folder))
             state = State(program, (view.id,), 0, str(folder))
             state.statics = self._statics(making, folded, state.folder)
             if not found and 0 in program.feeds:

@@ -46,10 +46,27 @@ class KeptFile:
 
 
 def _remove(path: str) -> None:
-    """The last file takes its folder along."""
+    """The last file takes its folder along, unless that is held."""
     with contextlib.suppress(OSError):
         os.unlink(path)
         os.rmdir(os.path.dirname(path))
+
+
+HOLDER = "held"
+"""A file that keeps a folder there while it has no other: jobs write into it."""
+
+
+def hold_folder(folder: str) -> None:
+    os.makedirs(folder, exist_ok=True)
+    with open(os.path.join(folder, HOLDER), "ab"):
+        pass
+
+
+def release_folder(folder: str) -> None:
+    """The folder goes with the last of its files."""
+    with contextlib.suppress(OSError):
+        os.unlink(os.path.join(folder, HOLDER))
+        os.rmdir(folder)
 
 
 def as_input(
@@ -163,8 +180,7 @@ class State:
         """All of it goes when nobody reads it any more."""
         for file in (*self.files, *(file for static in self.statics.values() for file in static.files)):
             file.doom()
-        with contextlib.suppress(OSError):
-            os.rmdir(self.folder)
+        release_folder(self.folder)
 
     def upto(self, scn: int) -> list[KeptFile]:
         """The files that make up the state as of an SCN."""

@@ -39,7 +39,7 @@ from midstream.runtime.reading import Picture
 from midstream.runtime.refreshing import Inputs, Refresh, plan_refresh
 from midstream.runtime.results import Moment, Result
 from midstream.runtime.settings import DEFAULTS
-from midstream.runtime.states import KeptFile, State
+from midstream.runtime.states import HOLDER, KeptFile, State, hold_folder
 from midstream.runtime.store import Store
 from midstream.runtime.waiting import held
 from midstream.runtime.windows import Windows
@@ -98,9 +98,10 @@ class Views:
         folders: dict[str, set[str]] = {}
         for _, reader in self.readers():
             self._attend(reader)
+            hold_folder(reader.state.folder)
             static = [file for kept in reader.state.statics.values() for file in kept.files]
             names = {os.path.basename(file.path) for file in (*reader.state.files, *static)}
-            folders.setdefault(os.path.basename(reader.state.folder), set()).update(names)
+            folders.setdefault(os.path.basename(reader.state.folder), {HOLDER}).update(names)
         for view in self._store.catalog.state.relations.values():
             if isinstance(view, ContinuousView) and view.is_windowed:
                 kept = [file.path for file in self.windows.log_of(view).files]
