@@ -574,6 +574,14 @@ def test_views_are_cut_anew_to_share_basic_windows_with_later_ones(tmp_path: Pat
                 assert sorted(db.sql(f"SELECT * FROM {name} ALL WINDOWS").fetchall()) == expected, name
 
 
+def test_a_session_has_no_basic_windows_to_share(timed: Any) -> None:
+    timed.sql(f"CREATE VIEW v AS {COUNTED} e [WINDOW 20 MINUTES SLIDE 10 MINUTES]")
+    timed.sql(f"CREATE VIEW visits AS {COUNTED} e [SESSION 8 MINUTES]")
+    explained = "\n".join(line for (line,) in timed.sql("EXPLAIN VIEW v").fetchall())
+    assert "Basic windows of 600 s: 2 make up a window" in explained
+    assert "Shared by views" not in explained
+
+
 def test_a_view_that_shares_a_pipeline_begins_with_its_own_rows(timed: Any) -> None:
     timed.sql(f"CREATE VIEW v AS {COUNTED} e [LANDMARK SLIDE 10 MINUTES]")
     feed_at(timed, 1, 2)

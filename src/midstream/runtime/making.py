@@ -101,7 +101,7 @@ class Maker:
             else:
                 new += self._new(making, folded)
         with self._store.streams.journal.alone():
-            if any(not self._still(joining, making.picture) for joining in joined):
+            if any(not self._still(making, joining) for joining in joined):
                 return False
             self._begin(making.view, joined, new)
         return True
@@ -134,14 +134,13 @@ class Maker:
 
     def _joining(self, making: _Making, pipeline: Pipeline, folded: Folded) -> _Joining | None:
         """A pipeline of the same name that no row has come to yet, together with this one."""
-        found = self._joinable(folded, making.picture) if pipeline.is_safe else []
+        found = self._joinable(making, folded) if pipeline.is_safe else []
         if not found:
             return None
         views = [v for v in making.picture.state.relations.values() if isinstance(v, ContinuousView)]
         members = [v for v in views if v.id in found[0][1].state.views]
-        unit = _unit_of(folded)
+        unit, state = making.view.unit, making.picture.state
         is_anew = unit is not None and found[0][1].state.program.name != pipeline.name
-        state = making.picture.state
         others = [self._cut_by(v, state, unit) if is_anew and unit is not None else self._plan(v) for v in members]
         pipelines = [p for plan in others for p in plan.pipelines if p.name == pipeline.name]
         if not all(other.is_safe for other in pipelines):
@@ -156,23 +155,23 @@ class Maker:
             states[entry.id] = replace(reader.state, program=joint.program, views=together, statics=statics)
         return _Joining(folded, found, states)
 
-    def _still(self, joining: _Joining, picture: Picture) -> bool:
-        now = self._joinable(joining.folded, picture)
+    def _still(self, making: _Making, joining: _Joining) -> bool:
+        now = self._joinable(making, joining.folded)
         return [(entry.id, reader) for entry, reader in now] == [
             (entry.id, reader) for entry, reader in joining.readers
         ]
 
-    def _joinable(self, folded: Folded, picture: Picture) -> Readers:
+    def _joinable(self, making: _Making, folded: Folded) -> Readers:
         """The readers of a pipeline that a new view may share: nothing has come to them, their tables are as now."""
-        program = folded.program
+        program, picture = folded.program, making.picture
         same = [
             (entry, reader)
             for entry, reader in self._readers()
             if reader.state.program.name == program.name and reader.state.program.kernel == program.kernel
         ]
-        unit = _unit_of(folded)
-        if not same and unit is not None:
-            same = [r for r in self._cut_anew(program.name, unit, picture.state) if r[1].kernel == program.kernel]
+        if not same and making.view.unit is not None:
+            others = self._cut_anew(program.name, making.view.unit, picture.state)
+            same = [(entry, reader) for entry, reader in others if reader.kernel == program.kernel]
         newest = max((reader.state.start for _, reader in same), default=0)
         found = [(entry, reader) for entry, reader in same if reader.state.start == newest]
         if sorted(entry.stream_id for entry, _ in found) != sorted(id for id in program.feeds if id):
@@ -195,9 +194,13 @@ class Maker:
         found: Readers = []
         for entry, reader in self._readers():
             slots, members = reader.feed.slots, [views[id] for id in reader.state.views if id in views]
-            if slots is None or slots.unit == unit or slots.unit % unit or len(members) < len(reader.state.views):
+            if slots is None or slots.unit % unit or not 1 < slots.unit // unit <= MOST_PARTS:
                 continue
-            if not self._is_untouched(entry, reader, now) or any(self._has_others(view, entry) for view in members):
+            if (
+                len(members) < len(reader.state.views)
+                or not self._is_untouched(entry, reader, now)
+                or any(self._has_others(view, entry) for view in members)
+            ):
                 continue
             plans = [self._cut_by(view, now, unit) for view in members]
             if all(len(p.windows) == 1 and [one.name for one in p.pipelines] == [name] for p in plans):
@@ -216,6 +219,8 @@ class Maker:
             for window, streams in zip(plan.windows, plan.window_streams, strict=True):
                 own = window.slots
                 if there is None or entry.stream_id not in streams or replace(there, unit=own.unit) != own:
+                    continue
+                if window.gap is not None:
                     continue
                 unit, most = gcd(own.unit, there.unit), max(own.unit, there.unit)
                 parts = MOST_PARTS if unit in (own.unit, there.unit) else FEW_PARTS
@@ -280,12 +285,6 @@ class Maker:
         kernel, stop = state.program.kernel, making.cancellation
         [answer] = self._store.engine.run(kernel, [piece], label="first rows", cancellation=stop)
         return kept_files(self._store, [answer], 0)
-
-
-def _unit_of(folded: Folded) -> int | None:
-    """The size of a program's basic windows."""
-    units = {feed.slots.unit for feed in folded.program.feeds.values() if feed.slots is not None}
-    return min(units) if len(units) == 1 else None
 
 
 def fill(
