@@ -163,3 +163,10 @@ def test_data_frames_come_and_go(engine: SparkEngine, tmp_path: Path) -> None:
     assert {str(path) for path in tmp_path.iterdir()} == set(paths)
     again = engine.data_frame(Piece("SELECT * FROM t", {"t": Rows(pa.table({"x": ["a", None]}))}))
     assert again.toArrow().to_pylist() == [{"x": "a"}, {"x": None}]  # type: ignore[attr-defined]
+
+
+def test_a_folder_that_went_meanwhile_is_made_again(engine: SparkEngine, kernel: Kernel, tmp_path: Path) -> None:
+    """The last file of a folder takes it along, while a job may be about to write the next."""
+    answer = write(engine, kernel, 'SELECT "n" FROM "t"', tmp_path / "gone", pa.table({"n": [1, 2]}), n=BIGINT)
+    [file] = answer.files
+    assert pq.read_table(file.path).column("n").to_pylist() == [1, 2]

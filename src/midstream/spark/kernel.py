@@ -271,11 +271,18 @@ def write_parquet(
     columns = _stored_columns(connection, sql, output.columns)
     # One file for a piece: DuckDB 2.0 can hang for ever when an error meets a COPY that starts further files.
     path = os.path.join(output.folder, f"{name}-0.parquet")
-    duckdb_connection.run_one_copy(
-        connection,
+    text = (
         f"COPY (SELECT {', '.join(columns)} FROM ({sql})) TO {quote_text(path)} "
-        f"(FORMAT parquet, {_KEPT if output.compressed else _READ_SOON}, ROW_GROUP_SIZE {ROW_GROUP_ROWS})",
+        f"(FORMAT parquet, {_KEPT if output.compressed else _READ_SOON}, ROW_GROUP_SIZE {ROW_GROUP_ROWS})"
     )
+    try:
+        duckdb_connection.run_one_copy(connection, text)
+    except duckdb.IOException:
+        # A folder goes with the last of its files, also when this one was about to come.
+        if os.path.isdir(output.folder):
+            raise
+        os.makedirs(output.folder, exist_ok=True)
+        duckdb_connection.run_one_copy(connection, text)
     file = describe(path, output.columns)
     if file.rows > 0:
         return (file,)
