@@ -68,6 +68,9 @@ def drop_everything(db: Any) -> None:
         for name, *_ in cleaner.sql(f"SHOW {kind}S").fetchall():
             quoted = name.replace('"', '""')
             cleaner.sql(f'DROP {kind} IF EXISTS "{quoted}" CASCADE')
+    for relation in list(db._store.catalog.state.relations.values()):
+        if type(relation).__name__ == "Queue":
+            cleaner.sql(f'DROP QUEUE "{relation.name}"')
     cleaner.close()
 
 

@@ -37,6 +37,8 @@ class Rates:
     """Rows a second of each stream, or each reader, from how many there were at earlier looks."""
 
     _SPAN = 10.0
+    _LEAST = 0.1
+    """What came within less is no rate."""
 
     def __init__(self) -> None:
         self._started = time.monotonic()
@@ -53,8 +55,7 @@ class Rates:
     def rate(self, stream_id: int, rows: int) -> float:
         self.look(stream_id, rows)
         at, before = self._seen[stream_id][0]
-        elapsed = time.monotonic() - at
-        return (rows - before) / elapsed if elapsed > 0.1 else 0.0
+        return (rows - before) / max(time.monotonic() - at, self._LEAST)
 
     def forget(self, id: int) -> None:
         self._seen.pop(id, None)

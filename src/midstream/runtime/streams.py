@@ -235,6 +235,7 @@ class Streams:
         feed = self._feeds[entry.stream_id]
         reader = self._makers[entry.kind](self._store, feed.stream, entry)
         feed.readers[entry.id] = Standing(entry, reader)
+        self._reader_rates.look(entry.id, 0)
         self.journal.want(entry.stream_id, True)
 
     def entry(self, reader_id: int) -> ReaderEntry:

@@ -23,6 +23,7 @@ from midstream.runtime.query import choose_kernel
 from midstream.runtime.refreshing import Chosen, choose_upper, sources_for
 from midstream.runtime.trials import Trial
 from midstream.runtime.views import how_to_cut
+from midstream.runtime.window_job import inputs_of
 from midstream.runtime.windows import ANEW, PAIRS
 from midstream.serving.session import Session
 from midstream.sql.statements import CreateView
@@ -269,9 +270,10 @@ def _ms(seconds: float) -> str:
 def _chosen(session: Session, plan: ViewPlan, state: CatalogState, readers: Readers, kernel: str) -> Chosen:
     """The upper query over what is kept now. That of windows is told by the first one."""
     views = session.store.views
-    kept, picture = views.kept_of(readers, state), views.known(plan.reads, state)
+    picture = views.known(plan.reads, state)
     if not plan.windows:
-        return choose_upper(session.store, plan, kept, picture, session.settings)
+        return choose_upper(session.store, plan, views.kept_of(readers, state), picture, session.settings)
+    kept = inputs_of(readers, state.scn)
     words = plan.words(datetime.now(timezone.utc), state.scn)
     upper = plan.upper({**words, **(plan.window_words(0, {}) if not plan.times else {})})
     sources = sources_for(session.store, plan, upper, kept, {}, picture, "duckdb")
