@@ -110,8 +110,8 @@ def test_a_view_made_while_a_stream_is_fed_sees_the_inserts_after_one_commit(fed
         for number in range(3):
             wait_for(lambda least=5 * number: len(scns) > least)  # type: ignore[misc]
             name = f"new_{number}"
-            fed.sql(f"CREATE VIEW {name} AS SELECT step, count(*) AS rows, max(n) AS n FROM s GROUP BY step")
-            created[name] = max(scns.values())
+            query = "SELECT step, count(*) AS rows, max(n) AS n FROM s GROUP BY step"
+            created[name] = fed.sql(f"CREATE VIEW {name} AS {query}").scn
 
     in_threads([lambda: feed(0), lambda: feed(100), make])
     for name in created:
