@@ -8,6 +8,7 @@ they are read and events have come since.
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from typing import Any
 
 from peers.aim_by_hand import PARTIAL_S5, PARTIAL_S7, PARTIAL_ST, UPPER
@@ -38,7 +39,7 @@ EVENTS_LISTED, CUSTOMERS_LISTED = (
 )
 
 
-class Postgres:
+class Postgres(ABC):
     """A server with the customers; what becomes of events is for those below to say."""
 
     def open(self, workload: Workload) -> None:
@@ -56,8 +57,8 @@ class Postgres:
     def hold(self, file: str) -> object:
         return csv_of(file)
 
-    def add(self, held: object) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def add(self, held: object) -> None: ...
 
     def run(self, statement: str) -> None:
         self.connection.execute(statement)
