@@ -6,8 +6,6 @@ Random windows, and rows in any order, are in `tests/laws/test_windows.py`.
 from __future__ import annotations
 
 import random
-import time
-from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -16,13 +14,7 @@ import pytest
 
 import midstream
 from asking import refusal, rows
-
-DAY = datetime(2024, 1, 1)
-COUNTED = "SELECT window_start, window_end, count(*) AS n FROM"
-
-
-def at(minute: float) -> datetime:
-    return DAY + timedelta(minutes=minute)
+from windowing import COUNTED, at, feed, feed_at, spans, wait_for
 
 
 @pytest.fixture
@@ -37,32 +29,6 @@ def timed(db: Any) -> Any:
     """A stream that has a time of its own, and allows no lateness."""
     db.sql("CREATE STREAM e (at timestamp, n int) WITH (timestamp = 'at')")
     return db
-
-
-def feed(db: Any, *numbers: int, stream: str = "s") -> None:
-    db.sql(f"INSERT INTO {stream} VALUES " + ", ".join(f"({number})" for number in numbers))
-
-
-def feed_at(db: Any, *minutes: float, stream: str = "e") -> None:
-    """One insert, with a row at each of some minutes; its number is the minute."""
-    db.sql(f"INSERT INTO {stream} VALUES " + ", ".join(f"('{at(minute)}', {int(minute)})" for minute in minutes))
-
-
-def spans(db: Any, view: str = "v") -> list[tuple[float, float, Any]]:
-    """All windows of a view that begins with window_start and window_end, in minutes where they are times."""
-    found = db.sql(f"SELECT * FROM {view} ALL WINDOWS").fetchall()
-    return sorted((_minutes(start), _minutes(end), *rest) for start, end, *rest in found)
-
-
-def _minutes(bound: Any) -> Any:
-    return (bound - DAY) / timedelta(minutes=1) if isinstance(bound, datetime) else bound
-
-
-def wait_for(claim: Callable[[], bool], seconds: float = 30) -> None:
-    until = time.monotonic() + seconds
-    while not claim():
-        assert time.monotonic() < until, "it never came true"
-        time.sleep(0.05)
 
 
 # Windows by rows

@@ -111,7 +111,7 @@ class Foreknowledge:
 def foresee(
     job: WindowJob, readers: Sequence[PipelineReader], batch: Batch, store: Foreknowledge
 ) -> list[Foreseen | ForeseenTotal]:
-    """What computes windows that a batch completes. None: it is better done by itself."""
+    """What computes windows that a batch completes, and totals; nothing where that is better done by itself."""
     asked = job.asked(len(job.spans))
     if asked.kernel != "duckdb" or not all(isinstance(scan.relation, Derived) for scan in asked.scans):
         return []
