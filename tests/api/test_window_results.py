@@ -333,66 +333,8 @@ def test_an_idle_stream_closes_its_windows(timed: Any) -> None:
     assert rows(timed, "SELECT n FROM late_e") == [(15,)]
 
 
-# Windows that are computed in the job that absorbs their last rows
-
-
 def plan_of(db: Any, view: str) -> str:
     return "\n".join(line for (line,) in db.sql(f"EXPLAIN VIEW {view}").fetchall())
-
-
-def test_a_window_takes_no_job_of_its_own_when_its_last_rows_tell_that_it_is_complete(timed: Any) -> None:
-    timed.sql("CREATE STREAM s (n int)")
-    timed.sql("CREATE VIEW v AS SELECT n % 2 AS odd, sum(n) AS n FROM s [WINDOW 4 ROWS SLIDE 2 ROWS] GROUP BY n % 2")
-    timed.sql("CREATE VIEW t AS SELECT window_end, count(*) AS n FROM e [WINDOW 10 MINUTES SLIDE 5 MINUTES]")
-    for number in range(16):
-        feed(timed, number)
-        feed_at(timed, 2 * number)
-        odds = [n for n in range(max(number - (number + 1) % 2 - 3, 0), number + number % 2) if n % 2]
-        if number >= 3:
-            assert dict(rows(timed, "SELECT odd, n FROM v"))[1] == sum(odds[-2:]), number
-    assert len(rows(timed, "SELECT * FROM t ALL WINDOWS")) == 30 // 5
-    for view in ("v", "t"):
-        assert "windows in the jobs that absorbed their last rows" in plan_of(timed, view)
-
-
-def test_joins_and_queries_above_a_grouping_take_no_job_of_their_own_either(counted: Any) -> None:
-    counted.sql("CREATE STREAM other (n int)")
-    queries = {
-        "joined": "SELECT count(*) AS pairs, max(a.n) AS n FROM s [WINDOW 3 ROWS SLIDE 1 ROWS] AS a"
-        " JOIN other [WINDOW 3 ROWS SLIDE 1 ROWS] AS b ON a.n = b.n",
-        "top": "SELECT n, c FROM (SELECT n, count(*) AS c FROM s [WINDOW 4 ROWS SLIDE 1 ROWS] GROUP BY n) AS g"
-        " ORDER BY c DESC, n LIMIT 1",
-    }
-    for name, query in queries.items():
-        counted.sql(f"CREATE VIEW {name} AS {query}")
-    counted.sql(f"CREATE VIEW anew WITH (maintenance = 'reevaluate') AS {queries['top']}")
-    ours, others = [], []
-    for number in (3, 1, 3, 2, 2, 3, 5, 5, 5, 1):
-        ours.append(number)
-        feed(counted, number)
-        if len(ours) >= 4:
-            first = min((-ours[-4:].count(n), n) for n in ours[-4:])
-            for view in ("top", "anew"):
-                assert rows(counted, f"SELECT * FROM {view}") == [(first[1], -first[0])]
-        counted.sql(f"INSERT INTO other VALUES ({number % 4})")
-        others.append(number % 4)
-        pairs = [a for a in ours[-3:] for b in others[-3:] if a == b]
-        if len(ours) >= 3:
-            assert rows(counted, "SELECT * FROM joined") == [(len(pairs), max(pairs, default=None))]
-    for view in ("joined", "top", "anew"):
-        assert "windows in the jobs that absorbed their last rows" in plan_of(counted, view)
-
-
-def test_a_result_that_fails_keeps_no_row_from_being_absorbed(counted: Any) -> None:
-    """It is computed beside the rows at first, and then by itself."""
-    counted.sql("CREATE VIEW v AS SELECT 12 / (sum(n) - 3) AS n FROM s [WINDOW 2 ROWS]")
-    counted.sql("CREATE VIEW w AS SELECT sum(n) AS n FROM s [WINDOW 2 ROWS]")
-    counted.sql("CREATE VIEW total AS SELECT sum(n) AS n FROM s")
-    for numbers, last in (((4, 5), 9), ((1, 1), 2), ((1, 2), 3), ((7, 7), 14), ((8, 1), 9)):
-        feed(counted, *numbers)
-        assert rows(counted, "SELECT * FROM w") == [(last,)]
-    assert rows(counted, "SELECT * FROM total") == [(37,)]
-    assert "division by zero" in str(fault(lambda: rows(counted, "SELECT * FROM v")))
 
 
 def test_explain_tells_how_a_window_is_kept_and_in_how_many_chunks(counted: Any) -> None:

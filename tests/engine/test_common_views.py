@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import duckdb
@@ -9,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from engine_pieces import files, rows
 
-from midstream.maintenance.engine import Piece
+from midstream.maintenance.engine import Piece, Rows
 from midstream.spark.common_views import CommonViews
 from midstream.spark.engine import SparkEngine
 from midstream.spark.named_inputs import define_inputs
@@ -53,3 +54,31 @@ def test_tasks_compute_it_once_each(engine: SparkEngine, tmp_path: Path) -> None
     found = [rows(answer.table)[0] for answer in answers if answer.table is not None]
     assert [n for n, _ in found] == [6] * 7
     assert len({r for _, r in found}) <= engine.cores, "once in each task"
+
+
+def test_a_piece_goes_along_with_the_one_whose_view_it_writes(engine: SparkEngine, tmp_path: Path) -> None:
+    """Two pieces are two tasks, each of which would draw for itself."""
+    path = write(tmp_path / "one.parquet", 1, 2)
+    asked = [piece(path, "SELECT n, r FROM drawn"), Piece("SELECT 1 AS n, 0.0 AS r")]
+    written = replace(piece(path, "SELECT n, r FROM drawn"), along=True)
+    found = [rows(answer.table)[0] for answer in engine.run("duckdb", [*asked, written]) if answer.table is not None]
+    assert found[0] == found[2] and found[1] == (1, 0)
+    [alone] = engine.run("duckdb", [written])
+    assert alone.table is not None and rows(alone.table)[0][0] == 6, "with nobody to go with, it goes by itself"
+
+
+def test_few_rows_of_the_driver_are_known_by_their_content(tmp_path: Path) -> None:
+    """Every task gets copies of them."""
+
+    def over(*numbers: int) -> Piece:
+        given = Rows(pa.table({"n": pa.array(numbers, pa.int64())}))
+        return Piece(
+            "SELECT r FROM drawn", {"t": given}, (("drawn", "SELECT sum(n), random() AS r FROM t"),), shared=("drawn",)
+        )
+
+    pieces, connection, found = [over(1, 2), over(1, 2), over(3)], duckdb.connect(), []
+    with CommonViews(pieces, connection.cursor) as common:
+        for own in pieces:
+            names = common.taken(connection, own, define_inputs(connection, own))
+            found += connection.execute(names.before(own.sql)).fetchall()
+    assert found[0] == found[1] != found[2]

@@ -6,7 +6,7 @@ so brought to another moment by writing the literals anew; the words of the mome
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime, timezone
 
 from sqlglot import exp
@@ -76,3 +76,24 @@ def at_moment(tree: exp.Expression, words: dict[str, str]) -> exp.Expression:
 def _as_literal(word: str, node: exp.Literal) -> str:
     """A typed literal of a moment with a time zone is written without it, in UTC."""
     return word if not node.args.get("is_string") else word.removesuffix("+00:00")
+
+
+_STAND_IN = 7_386_150_942_718
+"""The beginning of numbers that no query has by chance."""
+
+
+def stand_ins(words: Mapping[str, str]) -> dict[str, str]:
+    """Words that stand nowhere else in a text, which is so written once for many moments."""
+    return {kind: _stand_in(place, word) for place, (kind, word) in enumerate(sorted(words.items()))}
+
+
+def with_words(text: str, stand_ins: Mapping[str, str], words: Mapping[str, str]) -> str:
+    """A text with the words of one moment."""
+    for kind, word in words.items():
+        text = text.replace(stand_ins[kind], word)
+    return text
+
+
+def _stand_in(place: int, word: str) -> str:
+    is_number = word.lstrip("-").isdigit()
+    return f"{_STAND_IN}{place:03}" if is_number else f"9998-12-31 23:59:59.{_STAND_IN % 1000}{place:03}"

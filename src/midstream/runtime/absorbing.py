@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 
 from midstream.errors import Error
@@ -20,7 +20,7 @@ from midstream.maintenance.engine import Answer, Cancellation, Piece
 from midstream.relations.catalog import ReaderEntry
 from midstream.relations.stream import Stream
 from midstream.runtime.jobs import run_by_kernel
-from midstream.runtime.readers import Absorbed, Foresight, Reader
+from midstream.runtime.readers import Absorbed, Foresight, Reader, Taken
 from midstream.runtime.store import Store
 
 FEW_ROWS = 500_000
@@ -96,8 +96,12 @@ class Absorber:
         self._cancellation = stop
         self._ahead: dict[str, Ahead] = {}
         """By the path of each file of it."""
-        self.foresee: Callable[[Sequence[Reader], Batch], Sequence[Foresight]] = lambda readers, batch: ()
-        """What else may be computed when some readers absorb a batch."""
+        self._taken: dict[int, Taken] = {}
+        """What is being absorbed, by stream,"""
+        self._used: Counter[str] = Counter()
+        """and the files of it that jobs of other streams read, too."""
+        self.foresee: Callable[[Taken, Sequence[Taken]], Sequence[Foresight]] = lambda taken, others: ()
+        """What else may be computed when a batch is absorbed, and batches of other streams at the same time."""
 
     def remember(self, ahead: Ahead) -> None:
         with self._lock:
@@ -105,6 +109,10 @@ class Absorber:
 
     def forget(self, path: str) -> None:
         self._ahead.pop(path, None)
+
+    def is_used(self, path: str) -> bool:
+        """Whether a job still reads a file that was absorbed."""
+        return self._used[path] > 0
 
     def absorb(self, feed: Feed, due: Sequence[Standing], batch: Batch) -> None:
         """One job for all; if it fails, one for each, so that nobody waits for another's fault."""
@@ -125,25 +133,52 @@ class Absorber:
 
     def _absorb_together(self, feed: Feed, due: Sequence[Standing], batch: Batch) -> None:
         started = time.monotonic()
-        known = [self._known(standing, batch) for standing in due]
-        asked = [self._asked(standing, batch, paths) for standing, (_, paths) in zip(due, known, strict=True)]
-        beside = self.foresee([standing.reader for standing in due], batch) if not any(p for _, p in known) else ()
+        taken = Taken([standing.reader for standing in due], batch)
         try:
-            answers, others = self._answers(feed, due, asked, beside, batch)
-        except Error:
-            if not beside:
-                raise
-            # It may be the fault of what nobody needs.
-            beside = ()
-            answers, others = self._answers(feed, due, asked, (), batch)
-        own = [[*made, *new] for (made, _), new in zip(known, answers, strict=True)]
-        computed = time.monotonic()
-        self._record_all(feed, due, batch, own, zip(beside, others, strict=True))
+            known = [self._known(standing, batch) for standing in due]
+            asked = [self._asked(standing, batch, paths) for standing, (_, paths) in zip(due, known, strict=True)]
+            with self._foreseen(taken, is_new=not any(paths for _, paths in known)) as beside:
+                try:
+                    answers, others = self._answers(feed, due, asked, beside, batch)
+                except Error:
+                    if not beside:
+                        raise
+                    # It may be the fault of what nobody needs.
+                    beside = ()
+                    answers, others = self._answers(feed, due, asked, (), batch)
+            own = [[*made, *new] for (made, _), new in zip(known, answers, strict=True)]
+            computed = time.monotonic()
+            self._record_all(feed, due, batch, own, zip(beside, others, strict=True))
+            with self._lock:
+                for standing in due:
+                    work = standing.work
+                    computing, keeping = work.computing + computed - started, work.keeping + time.monotonic() - computed
+                    standing.work = replace(work, computing=computing, keeping=keeping)
+        finally:
+            with self._lock:
+                if self._taken.get(batch.stream_id) is taken:
+                    del self._taken[batch.stream_id]
+
+    @contextmanager
+    def _foreseen(self, taken: Taken, is_new: bool) -> Iterator[Sequence[Foresight]]:
+        """What is computed beside a batch, while it is. Batches of other streams count as absorbed if they are about to
+        be, and not yet are when all that is asked for has been looked at: no row is seen twice."""
         with self._lock:
-            for standing in due:
-                work = standing.work
-                computing, keeping = work.computing + computed - started, work.keeping + time.monotonic() - computed
-                standing.work = replace(work, computing=computing, keeping=keeping)
+            others = [other for id, other in self._taken.items() if id != taken.batch.stream_id and _is_sealed(other)]
+            self._taken[taken.batch.stream_id] = taken
+            used = [path for other in others for path in other.paths]
+            self._used.update(used)
+        try:
+            beside = self.foresee(taken, others) if is_new else ()
+            with self._lock:
+                are_done = any(self._taken.get(other.batch.stream_id) is not other for other in others)
+            yield self.foresee(taken, ()) if beside and are_done else beside
+        finally:
+            with self._lock:
+                self._used.subtract(used)
+                for path in used:
+                    if self._used[path] <= 0:
+                        del self._used[path]
 
     def _answers(
         self,
@@ -179,6 +214,7 @@ class Absorber:
             for standing, own in stored:
                 done.append(self._record(feed, standing, batch, own))
             with self._lock:
+                self._taken.pop(batch.stream_id, None)
                 for standing, own in others:
                     done.append(self._record(feed, standing, batch, own))
                 for foresight, answer in beside if None not in done else ():
@@ -227,6 +263,11 @@ class Absorber:
             standing.retry_at = time.monotonic() + wait
             standing.failure = failure
             self._progress.notify_all()
+
+
+def _is_sealed(taken: Taken) -> bool:
+    """Whether all rows are in files that nobody but the absorber removes."""
+    return all(file.scn is None for file in taken.batch.files)
 
 
 def _more(work: Work, batch: Batch, answers: Sequence[Answer]) -> Work:

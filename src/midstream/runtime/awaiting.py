@@ -14,7 +14,7 @@ from midstream.maintenance.engine import Answer, Piece
 from midstream.plan.cut import ViewPlan
 from midstream.relations.catalog import CatalogState, ReaderEntry
 from midstream.relations.view import ContinuousView
-from midstream.runtime.beside import FEW_ROWS, has_interval, over_batch
+from midstream.runtime.beside import FEW_ROWS, has_interval, over_batches
 from midstream.runtime.pipelines import PipelineReader
 from midstream.runtime.refreshing import Refresh
 from midstream.runtime.store import Store
@@ -116,5 +116,5 @@ class Awaiting:
         refresh = self._planned(view, state, wanted.settings)
         if refresh.kernel != "duckdb":
             return None
-        piece = over_batch(refresh.piece, refresh.upper.scans, due, batch)
+        piece = over_batches(refresh.piece, refresh.upper.scans, [(reader, batch) for reader in due])
         return replace(refresh, piece=piece, beside=batch.rows)

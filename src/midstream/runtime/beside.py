@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from midstream.kernels import kernel_type, quote_name
 from midstream.log.batches import Batch
-from midstream.maintenance.engine import Files, Piece
+from midstream.maintenance.engine import Files, Input, Piece
 from midstream.plan import Scan
 from midstream.plan.cut import Program
 from midstream.runtime.pipelines import PipelineReader
@@ -23,23 +23,34 @@ FEW_ROWS = 100_000
 """Of a larger batch, a pipeline takes too long to run twice."""
 
 
-def over_batch(plain: Piece, scans: Sequence[Scan], readers: Sequence[PipelineReader], batch: Batch) -> Piece:
-    """A piece over states, as if these pipelines had absorbed the batch."""
-    inputs, views = dict(plain.inputs), dict[str, str]()
-    for reader in readers:
+Taking = tuple[PipelineReader, Batch]
+"""A pipeline, and a batch that it absorbs."""
+
+
+def over_batches(plain: Piece, scans: Sequence[Scan], takings: Sequence[Taking]) -> Piece:
+    """A piece over states, as if all these pipelines had absorbed their batches."""
+    inputs, made = dict(plain.inputs), list[tuple[str, str]]()
+    after: dict[str, list[str]] = {}
+    for reader, batch in takings:
         program, own = reader.state.program, reader.piece_of(batch)
-        tag = f"batch_{program.name}"
+        tag = f"batch_{batch.stream_id}_{program.name}"
         inputs |= {f"{tag}_{name}": given for name, given in own.inputs.items()}
-        views[tag] = _partials(own, program, tag)
+        made.append((tag, _partials(own, program, tag)))
         for scan in (scan for scan in scans if scan.relation.name == program.name):
-            name = next(name for name in _names(scan) if name in inputs or name in views)
+            name = next(name for name in _names(scan) if name in inputs or name in after)
             if name in inputs:
-                given = inputs[f"{name}_before"] = inputs.pop(name)
-                assert isinstance(given, Files)
-                listed = ", ".join(_quoted(column.name) for column in given.columns)
-                texts = [f"SELECT {listed} FROM {_quoted(source)}" for source in (f"{name}_before", tag)]
-                views[name] = " UNION ALL ".join(texts)
-    return replace(plain, inputs=inputs, views=(*views.items(), *plain.views))
+                inputs[f"{name}_before"] = inputs.pop(name)
+                after[name] = [f"{name}_before"]
+            if tag not in after[name]:
+                after[name].append(tag)
+    views = [(name, _united(inputs[f"{name}_before"], sources)) for name, sources in after.items()]
+    return replace(plain, inputs=inputs, views=(*made, *views, *plain.views))
+
+
+def _united(before: Input, sources: Sequence[str]) -> str:
+    assert isinstance(before, Files)
+    listed = ", ".join(_quoted(column.name) for column in before.columns)
+    return " UNION ALL ".join(f"SELECT {listed} FROM {_quoted(source)}" for source in sources)
 
 
 def has_interval(program: Program) -> bool:

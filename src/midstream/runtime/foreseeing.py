@@ -15,12 +15,14 @@ from midstream.log.batches import Batch
 from midstream.maintenance.engine import Answer, Piece
 from midstream.plan.cut import ViewPlan
 from midstream.relations.view import ContinuousView, Derived
-from midstream.runtime.beside import FEW_ROWS, has_interval, over_batch
+from midstream.runtime.beside import FEW_ROWS, Taking, has_interval, over_batches
 from midstream.runtime.clocks import lateness_of
+from midstream.runtime.pairs import NewPairs
 from midstream.runtime.pipelines import PipelineReader, kept_files
 from midstream.runtime.refreshing import Inputs
+from midstream.runtime.states import KeptFile
 from midstream.runtime.store import Store
-from midstream.runtime.totals import NewTotal, Total
+from midstream.runtime.totals import NewTotal
 from midstream.runtime.window_job import Span, WindowJob, results_of
 from midstream.runtime.window_log import WindowResult
 
@@ -41,16 +43,27 @@ class Foreseen:
 
 
 @dataclass(frozen=True)
-class ForeseenTotal:
-    """What the groups of the last of these windows come to."""
+class ForeseenMeans:
+    """What the windows after these are made from: the total of a pipeline, or pairs."""
 
     view_id: int
-    total: NewTotal
+    number: int
+    """The last of these windows."""
+    made: NewTotal | NewPairs
     piece: Piece
     store: Foreknowledge
 
     def settle(self, answer: Answer, scn: int) -> None:
-        self.store.add_total(self, answer, scn)
+        self.store.add_means(self, answer, scn)
+
+
+@dataclass(frozen=True)
+class Means:
+    """The same when it has been computed."""
+
+    number: int
+    made: NewTotal | NewPairs
+    files: list[KeptFile]
 
 
 class Foreknowledge:
@@ -61,7 +74,7 @@ class Foreknowledge:
         self._lock = threading.Lock()
         self._known: dict[int, list[list[WindowResult]]] = {}
         """For each view, the windows of each batch."""
-        self._totals: dict[int, dict[str, Total]] = {}
+        self._means: dict[int, dict[str, Means]] = {}
 
     def add(self, foreseen: Foreseen, answer: Answer, scn: int) -> None:
         files = kept_files(self._store, [answer], scn)
@@ -69,24 +82,23 @@ class Foreknowledge:
         with self._lock:
             self._known.setdefault(foreseen.view_id, []).append(results)
 
-    def add_total(self, foreseen: ForeseenTotal, answer: Answer, scn: int) -> None:
-        files = kept_files(self._store, [answer], scn)
-        total = Total(foreseen.total.number, files[0] if files else None)
+    def add_means(self, foreseen: ForeseenMeans, answer: Answer, scn: int) -> None:
+        means = Means(foreseen.number, foreseen.made, kept_files(self._store, [answer], scn))
         with self._lock:
-            known = self._totals.setdefault(foreseen.view_id, {})
-            before = known.get(foreseen.total.program.name)
-            known[foreseen.total.program.name] = total
-        if before is not None and before.file is not None:
-            before.file.doom()
+            known = self._means.setdefault(foreseen.view_id, {})
+            before = known.get(foreseen.made.program.name)
+            known[foreseen.made.program.name] = means
+        if before is not None:
+            _doom(before)
 
-    def take_totals(self, view_id: int, number: int | None) -> dict[str, Total]:
-        """The totals of a window, if they are known; those of others are forgotten."""
+    def take_means(self, view_id: int, number: int | None) -> list[Means]:
+        """What was made of a window, if it is known; of others it is forgotten."""
         with self._lock:
-            known = self._totals.pop(view_id, {})
-        for total in known.values():
-            if total.number != number and total.file is not None:
-                total.file.doom()
-        return {name: total for name, total in known.items() if total.number == number}
+            known = self._means.pop(view_id, {})
+        for means in known.values():
+            if means.number != number:
+                _doom(means)
+        return [means for means in known.values() if means.number == number]
 
     def take(self, view_id: int, spans: Sequence[Span]) -> list[WindowResult]:
         """The results of the first of some windows, as far as they are known; all others are forgotten. Those of one
@@ -105,30 +117,37 @@ class Foreknowledge:
 
     def drop(self, view_id: int) -> None:
         self.take(view_id, ())
-        self.take_totals(view_id, None)
+        self.take_means(view_id, None)
 
 
-def foresee(
-    job: WindowJob, readers: Sequence[PipelineReader], batch: Batch, store: Foreknowledge
-) -> list[Foreseen | ForeseenTotal]:
-    """What computes windows that a batch completes, and totals; nothing where that is better done by itself."""
+def _doom(means: Means) -> None:
+    for file in means.files:
+        file.doom()
+
+
+def foresee(job: WindowJob, takings: Sequence[Taking], store: Foreknowledge) -> list[Foreseen | ForeseenMeans]:
+    """What computes windows that batches complete, and what comes next is made from; nothing where that is better done
+    by itself."""
     asked = job.asked(len(job.spans))
-    if asked.kernel != "duckdb" or not all(isinstance(scan.relation, Derived) for scan in asked.scans):
+    number, every = job.spans[-1].number, [*asked.scans, *job.pair_scans()]
+    if asked.kernel != "duckdb" or not all(isinstance(scan.relation, Derived) for scan in every):
         return []
     os.makedirs(job.folder, exist_ok=True)
-    piece = over_batch(asked.pieces[0], asked.scans, readers, batch)
-    totals = [(total, over_batch(piece, asked.scans, readers, batch)) for total, piece in job.total_pieces(asked.scans)]
+    made: list[tuple[NewTotal | NewPairs, Piece]] = [*job.total_pieces(asked.scans), *job.pair_pieces(asked)]
     return [
-        Foreseen(job.view.id, job.spans, piece, job.kept, store),
-        *(ForeseenTotal(job.view.id, total, own, store) for total, own in totals),
+        Foreseen(job.view.id, job.spans, over_batches(asked.pieces[0], every, takings), job.kept, store),
+        *(
+            ForeseenMeans(job.view.id, number, means, over_batches(piece, every, takings), store)
+            for means, piece in made
+        ),
     ]
 
 
-def can_be_foreseen(view: ContinuousView, plan: ViewPlan, readers: Sequence[PipelineReader], batch: Batch) -> bool:
-    """Whether windows are to be had by a query over states alone, and the batch is small."""
-    if plan.times or plan.reads or plan.pairs or batch.rows > FEW_ROWS or view.kernel == "spark":
+def can_be_foreseen(view: ContinuousView, plan: ViewPlan, takings: Sequence[Taking]) -> bool:
+    """Whether windows are to be had by a query over states alone, and the batches are small."""
+    if plan.times or plan.reads or view.kernel == "spark" or sum(batch.rows for _, batch in takings) > FEW_ROWS:
         return False
-    programs = [reader.state.program for reader in readers]
+    programs = [reader.state.program for reader, _ in takings]
     return not any(program.kernel != "duckdb" or has_interval(program) for program in programs)
 
 

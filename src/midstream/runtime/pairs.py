@@ -7,13 +7,12 @@ other, and the old ones of the first with the new ones of the second. A pair lea
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from midstream.maintenance.engine import Piece, WriteParquet
-from midstream.plan import BoundQuery
-from midstream.plan.cut import Pipeline, Program
-from midstream.plan.cut.programs import NEWER, fold, pair_query
-from midstream.plan.windows import pair_words
+from midstream.plan import Scan
+from midstream.plan.cut import Program
+from midstream.plan.cut.programs import NEWER, PairProgram
 from midstream.runtime.states import KeptFile
 
 MANY_FILES = 8
@@ -29,6 +28,9 @@ class Pairs:
     files: list[KeptFile] = field(default_factory=list)
 
 
+NO_PAIRS = Pairs()
+
+
 @dataclass(frozen=True)
 class NewPairs:
     """The pairs that basic windows up to `last` bring, as a query over the rows of both sides."""
@@ -37,12 +39,13 @@ class NewPairs:
     kept: Pairs
     first: int
     last: int
-    queries: tuple[BoundQuery, ...]
+    scans: tuple[Scan, ...]
+    text: str
 
     @property
-    def text(self) -> str:
-        """With the newer basic window of each pair beside."""
-        return " UNION ALL ".join(f"SELECT * FROM ({query.sql('duckdb')}) AS pairs" for query in self.queries)
+    def view(self) -> tuple[str, str]:
+        """The pairs, with the newer basic window of each beside."""
+        return self.new_name, self.text
 
     @property
     def kept_name(self) -> str:
@@ -53,24 +56,29 @@ class NewPairs:
         return f"{self.program.name}_new"
 
     @property
+    def once_name(self) -> str:
+        """The same for the windows of one piece."""
+        return f"{self.program.name}_once"
+
+    @property
     def _names(self) -> str:
         return ", ".join(f'"{name}"' for name, _ in self.program.columns)
 
     def upto(self, last: int) -> str:
         """What a window has that ends with the basic window before `last`."""
-        new = f'SELECT {self._names} FROM "{self.new_name}" WHERE "{NEWER}" < {last}'
+        new = f'SELECT {self._names} FROM "{self.once_name}" WHERE "{NEWER}" < {last}'
         return f'SELECT {self._names} FROM "{self.kept_name}" UNION ALL {new}'
 
     def piece(self, inputs: Piece, folder: str) -> Piece:
         """Writes the new pairs, or, when there are many files, all that are still needed."""
         output = WriteParquet(folder, self.program.columns, compressed=False)
-        new = f"SELECT {self._names} FROM ({self.text}) AS new_pairs"
+        new = f'SELECT {self._names} FROM "{self.new_name}"'
         if len(self.kept.files) < MANY_FILES:
-            return Piece(new, inputs.inputs, inputs.views, output)
+            return replace(inputs, sql=new, output=output, along=True)
         every = f'SELECT {self._names} FROM "{self.kept_name}" UNION ALL {new}'
         needed = f'SELECT * FROM ({every}) AS pairs WHERE "{self.program.slot_key}" >= {self.first}'
         views = (*inputs.views, (self.program.merge_scan, needed))
-        return Piece(self.program.merge, inputs.inputs, views, output)
+        return replace(inputs, sql=self.program.merge, views=views, output=output, along=True)
 
     def after(self, files: Sequence[KeptFile]) -> tuple[Pairs, list[KeptFile]]:
         """What is kept then, and the files that are no longer needed."""
@@ -79,9 +87,9 @@ class NewPairs:
         return Pairs(self.last, list(files)), self.kept.files
 
 
-def new_pairs(pipeline: Pipeline, kept: Pairs, first: int, last: int) -> NewPairs:
+def new_pairs(paired: PairProgram, kept: Pairs, first: int, last: int) -> NewPairs:
     """`first` is the first basic window that the next window has, `last` the one behind the last that is complete."""
     done = max(kept.done if kept.done is not None else first, first)
     spans = [((done, last), (first, last)), ((first, done), (done, last))]
-    queries = tuple(pair_query(pipeline, pair_words(*span)) for span in spans)
-    return NewPairs(fold([pipeline], "duckdb").program, kept, first, last, queries)
+    texts = (f"SELECT * FROM ({paired.sql(*span)}) AS pairs" for span in spans)
+    return NewPairs(paired.program, kept, first, last, paired.scans, " UNION ALL ".join(texts))

@@ -49,6 +49,18 @@ class Foresight(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class Taken:
+    """A batch, and the readers that absorb it together."""
+
+    readers: Sequence[Reader]
+    batch: Batch
+
+    @property
+    def paths(self) -> frozenset[str]:
+        return frozenset(file.path for file in self.batch.files)
+
+
 class Reader(Protocol):
     @property
     def stores_rows(self) -> bool:

@@ -79,11 +79,11 @@ def choose_upper(store: Store, plan: ViewPlan, kept: Inputs, picture: Moment, se
         found = {name: main_and_rest(kept.files.get(name, ())) for name in plan.mergeable}
         parted = {name: parts for name, parts in found.items() if parts is not None}
     upper = plan.upper(words, frozenset(parted))
-    sources = sources_for(store, plan, upper, kept, parted, picture, "duckdb")
+    sources = sources_for(store, plan, upper.scans, kept, parted, picture, "duckdb")
     choice = choose_kernel(upper, sources.bytes, settings)
     if choice.kernel != "duckdb":
         upper = plan.upper(words)
-        sources = sources_for(store, plan, upper, kept, {}, picture, choice.kernel)
+        sources = sources_for(store, plan, upper.scans, kept, {}, picture, choice.kernel)
     return Chosen(words, upper, sources, choice)
 
 
@@ -107,7 +107,7 @@ def plan_refresh(
 def sources_for(
     store: Store,
     plan: ViewPlan,
-    upper: BoundQuery,
+    scans: Sequence[Scan],
     kept: Inputs,
     parted: Mapping[str, Parts],
     picture: Moment,
@@ -115,7 +115,7 @@ def sources_for(
 ) -> Sources:
     columns = {pipeline.name: dict(pipeline.relation.columns) for pipeline in plan.pipelines}
     sources = Sources(kernel)
-    for scan in upper.scans:
+    for scan in scans:
         name = scan.relation.name
         if scan.source == "state" and name in parted:
             _add_merged(kept.programs[name], scan, parted[name], sources)

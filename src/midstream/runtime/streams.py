@@ -586,8 +586,12 @@ class Streams:
             self._dead += [file.path for file in files]
 
     def _remove_dead(self) -> None:
-        while self._dead:
-            self._remove(self._dead.popleft())
+        for _ in range(len(self._dead)):
+            path = self._dead.popleft()
+            if self.absorber.is_used(path):
+                self._dead.append(path)
+            else:
+                self._remove(path)
 
     def _cut(self) -> None:
         def is_needed(segment: Segment) -> bool:

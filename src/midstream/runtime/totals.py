@@ -81,7 +81,7 @@ class NewTotal:
         """What writes it."""
         views = tuple(self.views(scan, ())[:-1])
         output = WriteParquet(folder, self.columns, compressed=False)
-        return Piece(f'SELECT * FROM "{self.name}"', self.inputs(scan), views, output, shared=(self.name,))
+        return Piece(f'SELECT * FROM "{self.name}"', self.inputs(scan), views, output, shared=(self.name,), along=True)
 
     @property
     def _keys(self) -> list[str]:

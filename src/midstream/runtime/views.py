@@ -20,7 +20,6 @@ from typing import TypedDict, cast
 
 from midstream.errors import Cancelled, Error, TransactionConflict, UndefinedName
 from midstream.kernels import Kernel
-from midstream.log.batches import Batch
 from midstream.maintenance.engine import Answer, Cancellation, FileColumn, Files
 from midstream.plan import BindContext
 from midstream.plan.cut import ViewPlan, cut_view
@@ -28,13 +27,14 @@ from midstream.relations.catalog import CatalogState, ReaderEntry
 from midstream.relations.schema import Schema
 from midstream.relations.view import ContinuousView
 from midstream.runtime.awaiting import Awaiting
+from midstream.runtime.beside import Taking
 from midstream.runtime.crowd import Crowd
 from midstream.runtime.jobs import run_by_kernel
 from midstream.runtime.lateness import LATE, LateReader, time_at
 from midstream.runtime.making import Maker, fill
 from midstream.runtime.merging import Merger
 from midstream.runtime.pipelines import PIPELINE, PipelineReader
-from midstream.runtime.readers import Foresight, Reader
+from midstream.runtime.readers import Foresight, Taken
 from midstream.runtime.reading import Picture
 from midstream.runtime.refreshing import Inputs, Refresh, plan_refresh
 from midstream.runtime.results import Moment, Result
@@ -119,9 +119,13 @@ class Views:
         self._store.streams.absorber.foresee = self._foresee
         self.windows.start()
 
-    def _foresee(self, readers: Sequence[Reader], batch: Batch) -> Sequence[Foresight]:
-        own = [reader for reader in readers if isinstance(reader, PipelineReader)]
-        return [*self.windows.foresee(own, batch), *self._awaiting.foresee(own, batch)] if own else []
+    def _foresee(self, taken: Taken, others: Sequence[Taken]) -> Sequence[Foresight]:
+        own = _pipelines(taken)
+        if not own:
+            return []
+        beside = [taking for other in others for taking in _pipelines(other)]
+        awaited = self._awaiting.foresee([reader for reader, _ in own], taken.batch)
+        return [*self.windows.foresee(own, beside), *awaited]
 
     def _attend(self, reader: PipelineReader) -> None:
         reader.grown = self._grown
@@ -622,3 +626,7 @@ def _gone(view: ContinuousView) -> TransactionConflict:
     return TransactionConflict(
         f'view "{view.name}" was dropped or replaced by a concurrent transaction', hint="Run the query again."
     )
+
+
+def _pipelines(taken: Taken) -> list[Taking]:
+    return [(reader, taken.batch) for reader in taken.readers if isinstance(reader, PipelineReader)]

@@ -25,7 +25,7 @@ from midstream.relations.catalog import ReaderEntry
 from midstream.relations.view import ContinuousView, Derived
 from midstream.relations.window import Window
 from midstream.runtime.jobs import run_by_kernel
-from midstream.runtime.pairs import NewPairs, Pairs, new_pairs
+from midstream.runtime.pairs import NO_PAIRS, NewPairs, Pairs, new_pairs
 from midstream.runtime.pipelines import PipelineReader, kept_files
 from midstream.runtime.query import choose_kernel
 from midstream.runtime.reading import Sources
@@ -119,7 +119,7 @@ class WindowJob:
         os.makedirs(self.folder, exist_ok=True)
         size = min(-(-len(self.spans) // self.store.engine.cores), AT_ONCE)
         asked = self.asked(size)
-        pieces = asked.pieces + [new.piece(asked.sources.piece(""), self.folder) for new in self.pairs]
+        pieces = asked.pieces + [piece for _, piece in self.pair_pieces(asked)]
         totals = self.total_pieces(asked.scans) if asked.kernel == "duckdb" else []
         pieces += [piece for _, piece in totals]
         started = time.monotonic()
@@ -177,10 +177,10 @@ class WindowJob:
 
     def _sources(self, upper: BoundQuery) -> tuple[Kernel, Sources]:
         kernel = "spark" if self.view.kernel == "spark" else "duckdb" if self.pairs else "auto"
-        sources = sources_for(self.store, self.plan, upper, self.kept, {}, self.picture, "duckdb")
+        sources = sources_for(self.store, self.plan, upper.scans, self.kept, {}, self.picture, "duckdb")
         choice = choose_kernel(upper, sources.bytes, {**self.settings, "kernel": kernel}).kernel
         if choice != "duckdb":
-            sources = sources_for(self.store, self.plan, upper, self.kept, {}, self.picture, choice)
+            sources = sources_for(self.store, self.plan, upper.scans, self.kept, {}, self.picture, choice)
         return choice, sources
 
     # --- one query for all windows ---------------------------------------------------------------
@@ -326,24 +326,34 @@ class WindowJob:
     def _new_pairs(self) -> list[NewPairs]:
         """The pairs of rows that these windows are the first to have."""
         found = []
-        for pipeline in self.plan.pairs:
+        for pipeline in self.plan.pairs if self.spans else ():
             window = self.plan.windows[0]
             first, last = window.slots_of(self.spans[0].number)[0], window.slots_of(self.spans[-1].number)[1]
-            found.append(new_pairs(pipeline, self.log.pairs.get(pipeline.name, Pairs()), first, last))
+            kept = self.log.pairs.get(pipeline.name, NO_PAIRS)
+            found.append(new_pairs(self.plan.pair_program(pipeline), kept, first, last))
         return found
+
+    def pair_scans(self) -> list[Scan]:
+        """What pairs are computed from: the rows of both sides."""
+        return list({scan.name: scan for new in self.pairs for scan in new.scans}.values())
+
+    def pair_pieces(self, asked: Asked) -> list[tuple[NewPairs, Piece]]:
+        """What writes the pairs."""
+        return [(new, new.piece(asked.sources.piece(""), self.folder)) for new in self.pairs]
 
     def _add_pairs(self, upper: BoundQuery, sources: Sources) -> str:
         """Puts the rows of both sides beside the inputs of the upper query; pairs are computed once for all windows."""
         parts = []
         for new in self.pairs:
-            for query in new.queries:
-                more = sources_for(self.store, self.plan, query, self.kept, {}, self.picture, "duckdb")
-                sources.inputs |= more.inputs
+            more = sources_for(self.store, self.plan, new.scans, self.kept, {}, self.picture, "duckdb")
+            sources.inputs |= more.inputs
             for scan in upper.scans:
                 if scan.relation.name == new.program.name:
                     sources.inputs.pop(scan.name)
                     sources.inputs[new.kept_name] = as_input(new.kept.files, new.program.columns)
-                    parts.append(f'"{new.new_name}" AS MATERIALIZED ({new.text})')
+                    sources.views.append(new.view)
+                    sources.shared.append(new.new_name)
+                    parts.append(f'"{new.once_name}" AS MATERIALIZED (SELECT * FROM "{new.new_name}")')
         return f"WITH {', '.join(parts)} " if parts else ""
 
     # --- sums of basic windows -------------------------------------------------------------------

@@ -15,18 +15,18 @@ from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from midstream.errors import Cancelled, Error, InternalError
-from midstream.log.batches import Batch
 from midstream.maintenance.engine import Cancellation, Piece
 from midstream.plan.cut import Program, ViewPlan
 from midstream.plan.windows import session_words
 from midstream.relations.catalog import CatalogState, ReaderEntry
 from midstream.relations.view import ContinuousView
 from midstream.relations.window import EVER, Window
+from midstream.runtime.beside import Taking
 from midstream.runtime.chunking import Chunking
 from midstream.runtime.clocks import lateness_of
-from midstream.runtime.foreseeing import Foreknowledge, can_be_foreseen, foresee, position_after
+from midstream.runtime.foreseeing import Foreknowledge, Means, can_be_foreseen, foresee, position_after
 from midstream.runtime.idling import Idling
-from midstream.runtime.pairs import Pairs
+from midstream.runtime.pairs import NO_PAIRS, Pairs
 from midstream.runtime.pipelines import PipelineReader
 from midstream.runtime.readers import Foresight
 from midstream.runtime.refreshing import sources_for
@@ -34,7 +34,7 @@ from midstream.runtime.results import Moment, Result
 from midstream.runtime.settings import DEFAULTS
 from midstream.runtime.states import KeptFile, as_input
 from midstream.runtime.store import Store
-from midstream.runtime.totals import Total
+from midstream.runtime.totals import NewTotal, Total
 from midstream.runtime.trials import Trial
 from midstream.runtime.window_job import AT_ONCE, Span, WindowJob, inputs_of
 from midstream.runtime.window_log import KEPT_WINDOWS, WindowLog, WindowResult
@@ -300,31 +300,35 @@ class Windows:
 
     # --- computing -------------------------------------------------------------------------------
 
-    def foresee(self, readers: Sequence[PipelineReader], batch: Batch) -> list[Foresight]:
-        """The windows that a batch completes, to be computed in the job that absorbs it."""
+    def foresee(self, due: Sequence[Taking], others: Sequence[Taking]) -> list[Foresight]:
+        """The windows that a batch completes, to be computed in the job that absorbs it. `others` absorb batches of
+        other streams at the same time."""
         found: list[Foresight] = []
         for view in self.all():
-            own = [reader for reader in readers if view.id in reader.state.views]
+            own = [taking for taking in due if view.id in taking[0].state.views]
+            beside = [taking for taking in others if view.id in taking[0].state.views and _by_rows(taking[0])]
             if own and view.id not in self._failed:
                 # Nothing depends on it but speed: the view may just be dropped, say.
                 with suppress(Exception):
-                    found += self._foreseen_of(view, own, batch)
+                    found += self._foreseen_of(view, own, beside)
         return found
 
-    def _foreseen_of(self, view: ContinuousView, due: Sequence[PipelineReader], batch: Batch) -> Sequence[Foresight]:
+    def _foreseen_of(
+        self, view: ContinuousView, due: Sequence[Taking], others: Sequence[Taking]
+    ) -> Sequence[Foresight]:
         plan, log, readers = self._chosen_plan(view), self.log_of(view), self._views.readers_of(view.id)
-        ahead = {reader.id: position for reader in due if (position := position_after(reader, batch)) is not None}
-        if len(ahead) < len(due) or log.next is None or any(other.feed.slots is None for _, other in readers):
+        takings = [*due, *others]
+        ahead = {reader.id: place for reader, batch in takings if (place := position_after(reader, batch)) is not None}
+        if len(ahead) < len(takings) or log.next is None or any(other.feed.slots is None for _, other in readers):
             return ()
-        if not can_be_foreseen(view, plan, due, batch) or self._is_tried_by_time(view, plan):
+        if not can_be_foreseen(view, plan, takings) or self._is_tried_by_time(view, plan):
             return ()
         numbers = self._due(view, plan, log, None, ahead).numbers
         if not numbers or len(numbers) > AT_ONCE:
             return ()
         picture = Moment(self._store.catalog.state, {})
-        return foresee(
-            self._job(view, plan, log, picture, DEFAULTS, _spans(plan, log, numbers)), due, batch, self._foreknown
-        )
+        job = self._job(view, plan, log, picture, DEFAULTS, _spans(plan, log, numbers))
+        return foresee(job, takings, self._foreknown)
 
     def _chosen_plan(self, view: ContinuousView, state: CatalogState | None = None) -> ViewPlan:
         """Of a join of windows, the way that took less time: by pairs of basic windows, or anew over all rows."""
@@ -421,7 +425,7 @@ class Windows:
         [window], [times] = plan.windows, plan.times
         # Files stay as long as they are held: a merge may end meanwhile.
         kept = inputs_of(self._views.readers_of(view.id), _LAST_SCN)
-        sources = sources_for(self._store, plan, times, kept, {}, _NOTHING, "duckdb")
+        sources = sources_for(self._store, plan, times.scans, kept, {}, _NOTHING, "duckdb")
         piece = sources.piece(sessions_query(times.sql("duckdb"), window, log.looked, progress))
         [answer] = self._store.engine.run("duckdb", [piece], label=f'sessions of "{view.name}"', cancellation=stop)
         del kept
@@ -469,12 +473,15 @@ class Windows:
     ) -> Sequence[Span]:
         """The windows that are left when those are handed out whose results are known."""
         known = self._foreknown.take(view.id, spans)
-        totals = self._foreknown.take_totals(view.id, known[-1].number if known else None)
+        means = self._foreknown.take_means(view.id, known[-1].number if known else None)
         if known:
-            self._record(view, log, known, {}, totals)
+            pairs, totals, gone = _usable(log, means)
+            self._record(view, log, known, pairs, totals)
             self._watch(view, plan)
             self.spent.setdefault(view.id, Spent()).foreseen += len(known)
             self._job(view, plan, log, picture, DEFAULTS, ()).sum_up(stop)
+            for file in gone:
+                file.doom()
         return spans[len(known) :]
 
     def _job(
@@ -612,6 +619,27 @@ class Windows:
 def _spans(plan: ViewPlan, log: WindowLog, numbers: Sequence[int]) -> list[Span]:
     window = plan.windows[0]
     return [Span(number, plan.window_words(number, log.firsts), window.end(number)) for number in numbers]
+
+
+def _by_rows(reader: PipelineReader) -> bool:
+    """Which windows its rows are in is known whatever becomes of the batch that they come in."""
+    return reader.feed.slots is not None and reader.feed.slots.by == "rows"
+
+
+def _usable(log: WindowLog, found: Sequence[Means]) -> tuple[dict[str, Pairs], dict[str, Total], list[KeptFile]]:
+    """Pairs and totals that were foreseen, and files that nobody needs then. Pairs are new beside those that were kept
+    when they were computed, and beside no others."""
+    pairs, totals, gone = dict[str, Pairs](), dict[str, Total](), list[KeptFile]()
+    for means in found:
+        name = means.made.program.name
+        if isinstance(means.made, NewTotal):
+            totals[name] = Total(means.number, means.files[0] if means.files else None)
+        elif log.pairs.get(name, NO_PAIRS) is means.made.kept:
+            pairs[name], old = means.made.after(means.files)
+            gone += old
+        else:
+            gone += means.files
+    return pairs, totals, gone
 
 
 _LAST_SCN = 2**62

@@ -276,7 +276,7 @@ def _chosen(session: Session, plan: ViewPlan, state: CatalogState, readers: Read
     kept = inputs_of(readers, state.scn)
     words = plan.words(datetime.now(timezone.utc), state.scn)
     upper = plan.upper({**words, **(plan.window_words(0, {}) if not plan.times else {})})
-    sources = sources_for(session.store, plan, upper, kept, {}, picture, "duckdb")
+    sources = sources_for(session.store, plan, upper.scans, kept, {}, picture, "duckdb")
     forced = "spark" if kernel == "spark" else "duckdb" if plan.pairs else "auto"
     choice = choose_kernel(upper, sources.bytes, {**session.settings, "kernel": forced})
     return Chosen(words, upper, sources, choice)

@@ -16,11 +16,12 @@ from itertools import count
 
 import duckdb
 
-from midstream.maintenance.engine import Files, Piece
+from midstream.maintenance.engine import Files, Input, Piece
 from midstream.spark.duckdb_inputs import quote_name
 from midstream.spark.named_inputs import Names, used_by
 
 _numbers = count()
+_FEW_BYTES = 10_000
 
 
 class CommonViews:
@@ -66,6 +67,12 @@ class CommonViews:
 def _meaning(piece: Piece, name: str) -> str:
     """What a view is, whoever asks."""
     texts = used_by(f"SELECT * FROM {quote_name(name)}", [*((given, "") for given in piece.inputs), *piece.views])
-    given = {name: piece.inputs[name] for name, _ in texts if name in piece.inputs}
-    files = [(name, one.paths, one.columns) for name, one in given.items() if isinstance(one, Files)]
-    return repr([texts, files]) if len(files) == len(given) else repr(id(piece))
+    given = [(name, _content(piece.inputs[name])) for name, _ in texts if name in piece.inputs]
+    return repr([texts, given]) if all(content is not None for _, content in given) else repr(id(piece))
+
+
+def _content(given: Input) -> object:
+    """What an input has in it; None: only it itself can say."""
+    if isinstance(given, Files):
+        return given.paths, given.columns
+    return (given.table.schema, given.table.to_pylist()) if given.table.nbytes <= _FEW_BYTES else None

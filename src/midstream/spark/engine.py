@@ -177,15 +177,16 @@ class SparkEngine:
     def _limits(self, threads: int, memory: int) -> Limits:
         return Limits(threads, memory, tuple(DUCKDB_SETTINGS.items()))
 
+    def work(self, pieces: Sequence[Piece]) -> Work:
+        """What the tasks of a job do for some pieces."""
+        tasks = _tasks(pieces, self.cores)
+        limits = self._limits(self.cores if len(tasks) == 1 else 1, self._resources.kernel_memory(len(tasks)))
+        return Work(uuid.uuid4().hex, str(self._work), tasks, limits)
+
     def _run_duckdb(self, pieces: Sequence[Piece], label: str, cancellation: Cancellation | None) -> list[Answer]:
-        name = uuid.uuid4().hex
+        work = self.work(pieces)
+        name = work.job
         stop = Path(cancel_file(str(self._work), name))
-        work = Work(
-            name,
-            str(self._work),
-            _tasks(pieces, self.cores),
-            self._limits(self.cores if len(pieces) == 1 else 1, self._resources.kernel_memory(len(pieces))),
-        )
         job = Job(label, name, on_cancel=stop.touch)
         try:
             replies = self._call(lambda lane: _replies(lane, work), job, cancellation)
@@ -227,14 +228,25 @@ def _replies(lane: Lane, work: Work) -> list[Reply]:
 def _tasks(pieces: Sequence[Piece], cores: int) -> tuple[tuple[tuple[int, bytes], ...], ...]:
     """A task for each piece; where all are short, one for each core: a task more costs more than it spares, and what
     a worker keeps in memory of one piece's inputs is there for the next."""
-    packed = [(number, pickle.dumps(piece, protocol=5)) for number, piece in enumerate(pieces)]
-    if len(pieces) <= cores or any(_bytes_read(piece) > _SHORT for piece in pieces):
-        return tuple((one,) for one in packed)
-    packed.sort(key=lambda one: _place(pieces[one[0]]))
+    packed = [[(number, pickle.dumps(pieces[number], protocol=5)) for number in own] for own in _going_along(pieces)]
+    if len(packed) <= cores or any(_bytes_read(piece) > _SHORT for piece in pieces):
+        return tuple(map(tuple, packed))
+    packed.sort(key=lambda own: _place(pieces[own[0][0]]))
     turns = [*range(cores), *reversed(range(cores))]
     return tuple(
-        tuple(one for place, one in enumerate(packed) if turns[place % len(turns)] == core) for core in range(cores)
+        tuple(one for place, own in enumerate(packed) if turns[place % len(turns)] == core for one in own)
+        for core in range(cores)
     )
+
+
+def _going_along(pieces: Sequence[Piece]) -> list[list[int]]:
+    """The numbers of pieces, each with those that go along with it."""
+    led = {number: [number] for number, piece in enumerate(pieces) if not piece.along}
+    for number, piece in enumerate(pieces):
+        if piece.along:
+            leader = next((n for n in led if set(piece.shared) & set(pieces[n].shared)), number)
+            led.setdefault(leader, []).append(number)
+    return list(led.values())
 
 
 def _place(piece: Piece) -> tuple[bool, tuple[str, ...], int]:

@@ -112,7 +112,7 @@ def run_tasks(numbers: Iterator[pa.Array]) -> Iterator[pa.Array]:
         raise InternalError("the DuckDB kernel runs only inside a Spark task")
     work = read_work(context.getLocalProperty(PROPERTY))
     for some in numbers:
-        replies = [_replies(work, task, context.attemptNumber()) for task in some.to_pylist()]
+        replies = [run_task(work, task, context.attemptNumber()) for task in some.to_pylist()]
         yield pa.array([pickle.dumps(reply, protocol=5) for reply in replies], pa.binary())
     _keep_what_is_imported()
 
@@ -124,7 +124,8 @@ def _keep_what_is_imported() -> None:
     gc.freeze()
 
 
-def _replies(work: Work, task: int, attempt: int) -> list[tuple[int, Reply]]:
+def run_task(work: Work, task: int, attempt: int) -> list[tuple[int, Reply]]:
+    """All pieces of one task, by number."""
     pieces: list[tuple[int, Piece]] = [(number, pickle.loads(piece)) for number, piece in work.tasks[task]]
 
     def connect() -> duckdb.DuckDBPyConnection:

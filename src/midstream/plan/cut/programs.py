@@ -7,13 +7,13 @@ columns of all of them.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 
 from sqlglot import exp
 
 from midstream.kernels import KERNELS, Kernel
-from midstream.plan.bound import BoundQuery, Output, seal
+from midstream.plan.bound import BoundQuery, Output, Scan, seal
 from midstream.plan.context import ScanKey
 from midstream.plan.cut.aggregates import StateColumn
 from midstream.plan.cut.build import Node, both, conjuncts, select, stored_column, text_of
@@ -21,10 +21,11 @@ from midstream.plan.cut.pipelines import Key, Pipeline, shared_rows
 from midstream.plan.cut.rewriting import unconverted
 from midstream.plan.cut.rows import Static, restricted, take_static
 from midstream.plan.cut.streams import Streams
-from midstream.plan.moments import at_moment
+from midstream.plan.moments import at_moment, stand_ins, with_words
 from midstream.plan.nodes import is_constant, quoted, table_alias
 from midstream.plan.render import render
 from midstream.plan.typing.nodes import AggregateCall, type_of
+from midstream.plan.windows import pair_words
 from midstream.relations.window import PLACE, SLOT, Slots
 from midstream.types import Type, parse_type
 
@@ -169,6 +170,26 @@ def pair_query(pipeline: Pipeline, words: dict[str, str]) -> BoundQuery:
     query = _feed(wider, source, None, outputs, described, pipeline.rows.filters)  # type: ignore[arg-type]
     assert query is not None
     return query
+
+
+@dataclass(frozen=True)
+class PairProgram:
+    """What runs for pairs of rows, written once for all spans of basic windows."""
+
+    program: Program
+    scans: tuple[Scan, ...]
+    text: str
+    blanks: Mapping[str, str]
+
+    def sql(self, first: tuple[int, int], second: tuple[int, int]) -> str:
+        """The pairs of some basic windows of the first side with some of the second."""
+        return with_words(self.text, self.blanks, pair_words(first, second))
+
+
+def pair_program(pipeline: Pipeline) -> PairProgram:
+    blanks = stand_ins(pair_words((0, 0), (0, 0)))
+    query = pair_query(pipeline, blanks)
+    return PairProgram(fold([pipeline], "duckdb").program, tuple(query.scans), query.sql("duckdb"), blanks)
 
 
 def _without(node: Node, conditions: set[str]) -> Node:

@@ -32,13 +32,13 @@ from midstream.plan.cut.build import (
 from midstream.plan.cut.frozen import FROZEN, freeze_tables
 from midstream.plan.cut.groupings import Grouping
 from midstream.plan.cut.pipelines import Key, Pipeline, shared_rows
-from midstream.plan.cut.programs import pair_query, slot_key
+from midstream.plan.cut.programs import PairProgram, pair_program, pair_query, slot_key
 from midstream.plan.cut.rewriting import READ_OFF, read_off
 from midstream.plan.cut.rows import RowPart, Static, identity, take_rows
 from midstream.plan.cut.streams import Streams, check_rows, drop_orders, is_grouping, is_tested, prepare, refuse
 from midstream.plan.cut.together import NUMBER, all_windows_query
 from midstream.plan.cut.windowed import RowPairs, row_keepers, settle_windows, take_pairs
-from midstream.plan.moments import at_moment, kinds_in, moment_of, moments_in, words_of
+from midstream.plan.moments import at_moment, kinds_in, moment_of, moments_in, stand_ins, with_words, words_of
 from midstream.plan.nodes import column, named
 from midstream.plan.pruning import prune
 from midstream.plan.scopes import Scope
@@ -51,9 +51,6 @@ from midstream.relations.view import ContinuousView
 from midstream.relations.window import SLOT, Window
 from midstream.sql.statements import Sql
 from midstream.types import BIGINT
-
-_STAND_IN = 7_386_150_942_718
-"""The beginning of numbers that no query has by chance."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +72,7 @@ class ViewPlan:
     _binding: Binding = field(repr=False, compare=False)
     _upper: Node = field(repr=False, compare=False)
     _sealed: dict[str, BoundQuery] = field(default_factory=dict, repr=False, compare=False)
+    _pair_programs: dict[str, PairProgram] = field(default_factory=dict, repr=False, compare=False)
 
     def words(self, now: datetime, scn: int) -> dict[str, str]:
         """With equal words and inputs, the answer of the upper query is the same."""
@@ -90,15 +88,15 @@ class ViewPlan:
         else in it, unless they are texts, which every kernel quotes in its own way."""
         if any(" key " in kind for kind in windows[0]):
             return [self.upper({**words, **own}).sql(kernel) for own in windows]
-        stand_ins = {kind: _stand_in(place, word) for place, (kind, word) in enumerate(sorted(windows[0].items()))}
-        text = self.upper({**words, **stand_ins}).sql(kernel)
-        texts = []
-        for own in windows:
-            written = text
-            for kind, word in own.items():
-                written = written.replace(stand_ins[kind], word)
-            texts.append(written)
-        return texts
+        blanks = stand_ins(windows[0])
+        text = self.upper({**words, **blanks}).sql(kernel)
+        return [with_words(text, blanks, own) for own in windows]
+
+    def pair_program(self, pipeline: Pipeline) -> PairProgram:
+        """What runs for one of the pairs."""
+        if pipeline.name not in self._pair_programs:
+            self._pair_programs[pipeline.name] = pair_program(pipeline)
+        return self._pair_programs[pipeline.name]
 
     def upper(self, words: Mapping[str, str], merged: frozenset[str] = frozenset()) -> BoundQuery:
         """The upper query at a moment, over states, tables as of the read, and other views. Of the pipelines that are
@@ -133,11 +131,6 @@ class ViewPlan:
 
 def _is_shown(literal: exp.Literal) -> bool:
     return moment_of(literal).startswith(WINDOW_MOMENT) and moment_of(literal).endswith((" start", " end"))
-
-
-def _stand_in(place: int, word: str) -> str:
-    is_number = word.lstrip("-").isdigit()
-    return f"{_STAND_IN}{place:03}" if is_number else f"9998-12-31 23:59:59.{_STAND_IN % 1000}{place:03}"
 
 
 def cut_view(
