@@ -11,19 +11,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from midstream.errors import InternalError, TransactionConflict
+from midstream.errors import Cancelled, Error, InternalError, TransactionConflict
 from midstream.kernels import Kernel, quote_name
-from midstream.maintenance.engine import Cancellation, FileColumn, WriteParquet
+from midstream.maintenance.engine import Answer, Cancellation, FileColumn, Piece, WriteParquet
 from midstream.relations.catalog import CatalogState
 from midstream.relations.query import ContinuousQuery, MaterializedView
 from midstream.relations.table import ROW_ID, ROW_ID_TYPE
 from midstream.runtime.continuous import backing
 from midstream.runtime.continuous.backing import Fold
 from midstream.runtime.continuous.computing import Change, context_at
-from midstream.runtime.continuous.log import Backing, QueryLog, log_name
+from midstream.runtime.continuous.log import QueryLog, log_name
 from midstream.runtime.continuous.texts import MISSING, apply_text, duplicates_text, full_net_text
 from midstream.runtime.jobs import run_by_kernel
 from midstream.runtime.query import prepare
@@ -34,7 +35,7 @@ from midstream.runtime.states import KeptFile
 from midstream.runtime.store import Store
 from midstream.runtime.transaction import Glimpse, Transaction
 from midstream.runtime.writing import ACTION, Writer
-from midstream.types import TEXT
+from midstream.types import TEXT, Type
 
 if TYPE_CHECKING:
     from midstream.runtime.continuous.queries import Queries
@@ -42,12 +43,8 @@ if TYPE_CHECKING:
 ATTEMPTS = 5
 
 
-class Misfit:
-    """That stored rows were not those that a change begins with."""
-
-
-MISFIT = Misfit()
 STORED = "stored"
+NO_FIT = "the stored rows did not fit the change, as sums of floating point numbers may not"
 
 
 @dataclass(frozen=True)
@@ -59,6 +56,40 @@ class _Net:
     text: str
     fold: Fold | None
     """What becomes of what is kept beside it."""
+
+
+@dataclass(frozen=True)
+class _Due:
+    """A view that is to be refreshed."""
+
+    view: MaterializedView
+    between: Between
+    net: _Net | None
+    """None: what was committed does not touch it."""
+    reason: str | None
+    """Why it is computed in full, if it is."""
+    began: float
+
+
+@dataclass(frozen=True)
+class _Open:
+    """A refresh under way."""
+
+    due: _Due
+    net: _Net
+    transaction: Transaction
+    piece: Piece
+    columns: tuple[tuple[str, Type], ...]
+    stop: Cancellation | None
+
+    @property
+    def pieces(self) -> list[tuple[Kernel, Piece]]:
+        fold = self.net.fold
+        beside = [(fold.kernel, fold.piece)] if fold is not None and fold.piece is not None else []
+        return [(self.net.kernel, self.piece), *beside]
+
+    def close(self) -> None:
+        self.transaction.end()
 
 
 class Materialized:
@@ -74,8 +105,7 @@ class Materialized:
         """A picture in which views that are kept on commit have the answers of its SCN."""
         with self._queries.computing:
             state = self._store.catalog.state
-            for view in views:
-                self._bring(view, state, cancellation)
+            self._bring(views, state, cancellation)
             return self.picture(state)
 
     def bring_to_base(self, transaction: Transaction, views: Iterable[MaterializedView]) -> None:
@@ -88,7 +118,7 @@ class Materialized:
             for view in wanted:
                 if self._queries.log_of(view).position > transaction.base.scn:
                     raise TransactionConflict(f'"{view.name}" was refreshed meanwhile', hint="Run the statement again.")
-                self._bring(view, transaction.base, None)
+            self._bring(wanted, transaction.base, None)
             transaction.see(self.picture(transaction.base))
 
     def picture(self, state: CatalogState) -> CatalogState:
@@ -97,11 +127,19 @@ class Materialized:
         stored = {r.id for r in state.relations.values() if isinstance(r, MaterializedView)}
         return replace(state, versions={**state.versions, **{id: newest[id] for id in stored if id in newest}})
 
-    def _bring(self, view: MaterializedView, state: CatalogState, cancellation: Cancellation | None) -> None:
-        for below in self._below(view, state):
-            self._bring(below, state, cancellation)
-        if view.when == "on commit":
-            self._refresh(view, state, cancellation=cancellation)
+    def _bring(self, views: Iterable[MaterializedView], state: CatalogState, stop: Cancellation | None) -> None:
+        """Those that are kept on commit, and all such that they read."""
+        for failure in self._refresh_all(self._kept_below(views, state), state, stop).values():
+            raise failure
+
+    def _kept_below(self, views: Iterable[MaterializedView], state: CatalogState) -> list[MaterializedView]:
+        """The views that are kept on commit among these and what they read, each once."""
+        found: dict[int, MaterializedView] = {}
+        for view in views:
+            found |= {below.id: below for below in self._kept_below(self._below(view, state), state)}
+            if view.when == "on commit":
+                found[view.id] = view
+        return list(found.values())
 
     def _below(self, view: MaterializedView, state: CatalogState) -> list[MaterializedView]:
         return [t for t in self._queries.plans_of(view).tables(state) if isinstance(t, MaterializedView)]
@@ -114,34 +152,103 @@ class Materialized:
         """Brings it, and what it reads, up to now; returns the SCN that its answer is of."""
         with self._queries.computing:
             state = self._store.catalog.state
-            for below in self._below(view, state):
-                self._bring(below, state, cancellation)
-            self._refresh(view, state, in_full=in_full, cancellation=cancellation)
+            self._bring(self._below(view, state), state, cancellation)
+            due = self._due(view, state, in_full)
+            if due is not None:
+                self._refresh_one(due, cancellation)
             return state.scn
 
-    def _refresh(
-        self,
-        view: MaterializedView,
-        state: CatalogState,
-        *,
-        in_full: bool = False,
-        cancellation: Cancellation | None = None,
-    ) -> None:
+    def refresh_all(self, views: Sequence[MaterializedView]) -> None:
+        """The same for several. One that fails is as it was, and so are those that read it."""
+        with self._queries.computing:
+            state = self._store.catalog.state
+            below = self._kept_below([below for view in views for below in self._below(view, state)], state)
+            self._refresh_all([*below, *(view for view in views if view not in below)], state, None)
+
+    def _refresh_all(
+        self, views: Sequence[MaterializedView], state: CatalogState, stop: Cancellation | None
+    ) -> dict[int, Error]:
+        """Views that do not read each other in one job; then those that read them. What went wrong, by view."""
+        failures: dict[int, Error] = {}
+        left = list(views)
+        while left:
+            ids = {view.id for view in left}
+            ready = [view for view in left if not any(below.id in ids for below in self._below(view, state))]
+            left = [view for view in left if view not in ready]
+            due = list[_Due]()
+            for view in ready:
+                failed = next((failures[b.id] for b in self._below(view, state) if b.id in failures), None)
+                try:
+                    found = self._due(view, state) if failed is None else None
+                except Error as failure:
+                    failed, found = failure, None
+                if failed is not None:
+                    failures[view.id] = failed
+                if found is not None:
+                    due.append(found)
+            failures |= self._refresh_together(due, stop)
+        return failures
+
+    def _refresh_together(self, due: Sequence[_Due], stop: Cancellation | None) -> dict[int, Error]:
+        failures: dict[int, Error] = {}
+        with ExitStack() as open_ones:
+            opened = [open_ones.enter_context(closing(self._open(one, stop))) for one in due if one.net is not None]
+            try:
+                answers = self._run(opened, stop) if len(opened) > 1 else None
+            except Cancelled:
+                raise
+            except Error:
+                # Nobody waits for another's fault.
+                answers = None
+            for one in due:
+                try:
+                    place = next((n for n, other in enumerate(opened) if other.due is one), None)
+                    fits = None
+                    if answers is not None and place is not None:
+                        with suppress(TransactionConflict):
+                            fits = self._take(opened[place], answers[place])
+                    if fits is None:
+                        self._refresh_one(one, stop)
+                    elif not fits:
+                        self._refresh_in_full(one, NO_FIT, stop)
+                except Cancelled:
+                    raise
+                except Error as failure:
+                    failures[one.view.id] = failure
+        return failures
+
+    def _due(self, view: MaterializedView, state: CatalogState, in_full: bool = False) -> _Due | None:
+        """What has to be done for a view; None: nothing has changed."""
         began, log = time.monotonic(), self._queries.log_of(view)
         between = self._between(view, log, state)
         was_replaced = not self._queries.plans_of(view).is_same(between.before, between.state)
         if not in_full and not was_replaced and not self._has_changed(view, between):
             log.position = max(log.position, state.scn)
             self._queries.tell()
-            return
+            return None
         reason = "REFRESH … FULL" if in_full else "refresh = 'full'" if view.refresh == "full" else None
         if was_replaced:
             reason = "a view that it reads was replaced"
-        if reason is None and not self._apply(view, between, self._by_changes(view, between, log), cancellation, None):
-            reason = "the stored rows did not fit the change, as sums of floating point numbers may not"
-        if reason is not None:
-            self._apply(view, between, self._in_full(view, between, log), cancellation, reason)
-        self._note_cost(view, time.monotonic() - began)
+        net = self._by_changes(view, between, log) if reason is None else self._in_full(view, between, log)
+        return _Due(view, between, net, reason, began)
+
+    def _refresh_one(self, due: _Due, stop: Cancellation | None) -> None:
+        """By a job of its own."""
+        try:
+            if not self._apply(due, stop):
+                self._refresh_in_full(due, NO_FIT, stop)
+        except (Cancelled, TransactionConflict):
+            raise
+        except Error as failure:
+            if due.reason is not None:
+                raise
+            # A row that came and went meanwhile, say, may have what the query cannot compute with.
+            self._refresh_in_full(due, f"by changes, it failed: {failure.message}", stop)
+
+    def _refresh_in_full(self, due: _Due, reason: str, stop: Cancellation | None) -> None:
+        """What cannot be had by changes is computed again."""
+        net = self._in_full(due.view, due.between, self._queries.log_of(due.view))
+        self._apply(replace(due, net=net, reason=reason), stop)
 
     def _note_cost(self, view: MaterializedView, seconds: float) -> None:
         from midstream.runtime.continuous.stepping import Spent
@@ -186,48 +293,34 @@ class Materialized:
         )
         sources.inputs[STORED] = replace(files, columns=columns)
 
-    def _apply(
-        self,
-        view: MaterializedView,
-        between: Between,
-        net: _Net | None,
-        cancellation: Cancellation | None,
-        reason: str | None,
-    ) -> bool:
-        """Commits a change to the stored rows; False: they did not fit it, and nothing was done."""
-        log = self._queries.log_of(view)
-        moved = replace(log, position=between.state.scn, last_full=reason or log.last_full)
-        if net is None:
-            same = backing.readable(self._queries.plans_of(view), between, log.backing)
-            self._queries.save(
-                view, replace(moved, backing=replace(same, at=between.state.scn) if same else log.backing)
-            )
+    def _apply(self, due: _Due, stop: Cancellation | None) -> bool:
+        """Commits a change to the stored rows, by a job of its own; False: they did not fit it, so nothing was done."""
+        if due.net is None:
+            self._move(due)
             return True
-        self._add_stored(view, between, net.sources)
         for attempt in range(ATTEMPTS):
-            transaction = Transaction(self._store)
-            try:
-                writer = Writer(transaction, context_at(transaction.state), DEFAULTS, cancellation)
-                kept = self._write(writer, view, net)
-                if isinstance(kept, Misfit):
-                    return False
-                moved = replace(moved, backing=kept)
-                transaction.kept[log_name(view.id)] = moved.written()
-                _publish(transaction, view, between.state.scn, cancellation)
-                log.become(moved)
-                for file in net.fold.gone if net.fold is not None else ():
-                    file.doom()
-                self._queries.tell()
-                return True
-            except TransactionConflict:
-                if attempt == ATTEMPTS - 1:
-                    raise
-            finally:
-                transaction.end()
+            with closing(self._open(due, stop)) as opened:
+                try:
+                    [answers] = self._run([opened], stop)
+                    return self._take(opened, answers)
+                except TransactionConflict:
+                    if attempt == ATTEMPTS - 1:
+                        raise
         raise InternalError("unreachable")
 
-    def _write(self, writer: Writer, view: MaterializedView, net: _Net) -> Backing | Misfit | None:
-        """Returns what is then kept beside it."""
+    def _move(self, due: _Due) -> None:
+        """Nothing of its answer has changed."""
+        log, scn = self._queries.log_of(due.view), due.between.state.scn
+        same = backing.readable(self._queries.plans_of(due.view), due.between, log.backing)
+        kept = replace(same, at=scn) if same else log.backing
+        self._queries.save(due.view, replace(log, position=scn, last_full=due.reason or log.last_full, backing=kept))
+
+    def _open(self, due: _Due, stop: Cancellation | None) -> _Open:
+        """A transaction for the stored rows, and the piece that finds out what becomes of them."""
+        view, net = due.view, due.net
+        assert net is not None
+        self._add_stored(view, due.between, net.sources)
+        transaction = Transaction(self._store)
         names = list(view.column_names)
         key = [names.index(name) for name in view.key.columns] if view.key is not None else []
         columns = ((ROW_ID, ROW_ID_TYPE), (ACTION, TEXT), *stored_columns(view)[1:])
@@ -236,15 +329,36 @@ class Materialized:
             f"{old} AS {quote_name(new, net.kernel)}"
             for old, (new, _) in zip(["id", "action", *(f"c{p}" for p in range(len(names)))], columns, strict=True)
         )
-        output = WriteParquet(str(writer.transaction.staging()), columns)
+        output = WriteParquet(str(transaction.staging()), columns)
         piece = net.sources.piece(f"SELECT {renamed} FROM ({text}) AS actions", output)
-        beside = [(net.fold.kernel, net.fold.piece)] if net.fold is not None and net.fold.piece is not None else []
-        stop = writer.cancellation
-        answer, *more = run_by_kernel(self._store, [(net.kernel, piece), *beside], label="refresh", cancellation=stop)
-        rows = RowSet(columns, files=tuple(file for file in answer.files if file.rows))
-        if not writer.take_actions(view, rows, MISSING):
-            return MISFIT
-        return net.fold.after(self._store, more[0] if more else None) if net.fold is not None else None
+        return _Open(due, net, transaction, piece, columns, stop)
+
+    def _run(self, opened: Sequence[_Open], stop: Cancellation | None) -> list[list[Answer]]:
+        """One job for all: of each, what becomes of its rows, and of what is kept beside them."""
+        pieces = [one.pieces for one in opened]
+        wanted = [piece for own in pieces for piece in own]
+        answers = iter(run_by_kernel(self._store, wanted, label="refresh", cancellation=stop))
+        return [[next(answers) for _ in own] for own in pieces]
+
+    def _take(self, opened: _Open, answers: Sequence[Answer]) -> bool:
+        """Commits what a job has found out; False: the stored rows did not fit it."""
+        due, net, transaction = opened.due, opened.net, opened.transaction
+        log = self._queries.log_of(due.view)
+        writer = Writer(transaction, context_at(transaction.state), DEFAULTS, opened.stop)
+        rows = RowSet(opened.columns, files=tuple(file for file in answers[0].files if file.rows))
+        if not writer.take_actions(due.view, rows, MISSING):
+            return False
+        kept = net.fold.after(self._store, answers[1] if len(answers) > 1 else None) if net.fold is not None else None
+        scn = due.between.state.scn
+        moved = replace(log, position=scn, last_full=due.reason or log.last_full, backing=kept)
+        transaction.kept[log_name(due.view.id)] = moved.written()
+        _publish(transaction, due.view, scn, opened.stop)
+        log.become(moved)
+        for file in net.fold.gone if net.fold is not None else ():
+            file.doom()
+        self._note_cost(due.view, time.monotonic() - due.began)
+        self._queries.tell()
+        return True
 
     # --- keys --------------------------------------------------------------------------------------
 

@@ -45,7 +45,7 @@ from midstream.runtime.store import Store
 from midstream.runtime.stored_schema import StateSchema
 from midstream.runtime.waiting import held, in_time
 
-RESTS, LONGEST_REST = 6, 1.0
+RESTS, LONGEST_REST = 12, 2.0
 """After a round, it rests so many times as long as that took, shared by the cores, up to so many seconds."""
 _LOOK = 0.5
 _GLANCE = 0.1
@@ -341,7 +341,7 @@ class Queries:
             # Whatever goes wrong in one round, the next one tries again.
             with contextlib.suppress(Exception):
                 self._round()
-            # While commits come without end, computing on two cores takes a quarter of the time, and most commits meet
+            # While commits come without end, computing on two cores takes a seventh of the time, and most commits meet
             # with none of it; more cores have room for both. What comes meanwhile is one group: the longer a round
             # takes, the more commits the next one has.
             if self._is_behind():
@@ -382,11 +382,11 @@ class Queries:
         with self.computing:
             state, now = self._store.catalog.state, time.time()
             everything = self._all(state)
-            for view in everything:
-                if isinstance(view, MaterializedView) and self._is_due(view, self.log_of(view), state, now):
-                    with contextlib.suppress(Exception):
-                        self.materialized.refresh(view)
-                    self._set_clocks([view], now)
+            views = [view for view in everything if isinstance(view, MaterializedView)]
+            stored = [view for view in views if self._is_due(view, self.log_of(view), state, now)]
+            with contextlib.suppress(Exception):
+                self.materialized.refresh_all(stored)
+            self._set_clocks(stored, now)
             state = self.materialized.picture(state)
             due = [
                 query
@@ -414,6 +414,10 @@ class Queries:
         if isinstance(query, ContinuousQuery) and query.stream is not None:
             # Rows that the reader of the stream has yet to absorb may be of any SCN up to now.
             return False
+        below = [view for view in self.plans_of(query).stored(state) if view.when == "on commit"]
+        if any(self.log_of(view).position < state.scn for view in below):
+            # What becomes of them counts up to now, too: a view is refreshed with them, a query comes after them.
+            return isinstance(query, MaterializedView)
         log.position = state.scn
         self.tell()
         return False
