@@ -91,9 +91,7 @@ def test_a_view_that_fails_holds_back_those_that_read_it_and_no_others(shop: Any
         assert "division by zero" in str(fault(lambda name=name: rows(shop, f"SELECT * FROM {name}")))  # type: ignore[misc]
     shop.sql("UPDATE items SET price = 40 WHERE id = 4")
     assert rows(shop, "SELECT * FROM above") == [(4,)]
-    assert (4, -10) in rows(shop, "SELECT * FROM bad")
-    told = "\n".join(line for (line,) in shop.sql("EXPLAIN VIEW bad").fetchall())
-    assert "by changes, it failed: division by zero" in told, "the row was there between two refreshes"
+    assert (4, -10) in rows(shop, "SELECT * FROM bad"), "the zero was there between two refreshes"
 
 
 def test_what_a_view_did_not_come_to_is_not_lost_for_those_above(shop: Any) -> None:

@@ -178,7 +178,7 @@ def add_scan(store: Store, picture: Picture, scan: Scan, sources: Sources) -> No
     elif scan.source == "before":
         _add_before(store, _between(picture), relation, scan, sources)
     elif scan.source == "delta":
-        _add_changes_between(store, relation, scan, sources, *_between(picture).range)
+        _add_delta(store, relation, scan, sources, *_between(picture).range)
     elif scan.source == "changes":
         _add_changes(store, picture.state, relation, scan, sources)
     elif scan.as_of is not None:
@@ -388,6 +388,25 @@ def _add_changes_between(store: Store, table: Table, scan: Scan, sources: Source
         sources.inputs[name] = _change_files(store, table, stored, kind, files, scan.columns)
         texts.append(_select_changes(sources, name, kind, scan.columns))
     sources.view(scan.name, texts)
+
+
+def _add_delta(store: Store, table: Table, scan: Scan, sources: Sources, after: int, upto: int) -> None:
+    """What some commits changed. Unless they are told apart, of a row that several of them changed only its first image
+    counts, if it was there before, and its last, if it is there now: no query need compute with what came and went."""
+    changes = store.catalog.changes(table.id, after, upto)
+    is_simple = all(change.kind == "insert" for change in changes) or len({change.scn for change in changes}) < 2
+    if is_simple or "trans_scn" in scan.columns:
+        _add_changes_between(store, table, scan, sources, after, upto)
+        return
+    log = replace(scan, name=f"{scan.name}_log", columns=(*dict.fromkeys((ROW_ID, *scan.columns, WEIGHT)), "trans_scn"))
+    _add_changes_between(store, table, log, sources, after, upto)
+    id, weight = sources.quote(ROW_ID), sources.quote(WEIGHT)
+    first = f"row_number() OVER (PARTITION BY {id} ORDER BY trans_scn, {weight}) AS nth"
+    last = f"row_number() OVER (PARTITION BY {id} ORDER BY trans_scn DESC, {weight} DESC) AS nth_last"
+    numbered = f"(SELECT *, {first}, {last} FROM {sources.quote(log.name)}) AS numbered"
+    listed = ", ".join(sources.quote(column) for column in scan.columns)
+    kept = f"(nth = 1 AND {weight} < 0) OR (nth_last = 1 AND {weight} > 0)"
+    sources.view(scan.name, [f"SELECT {listed} FROM {numbered} WHERE {kept}"])
 
 
 def _by_kind_and_era(

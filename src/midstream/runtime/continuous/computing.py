@@ -152,12 +152,13 @@ class Plans:
         by_commit: bool = False,
         units: Units = "none",
         has_backing: bool = False,
+        in_full: bool = False,
     ) -> Difference | None:
-        """None: commits cannot be told apart in it."""
+        """None: commits cannot be told apart in it. `in_full`: all of it before and after, compared."""
         self.bound(state)
         # In which order the terms are depends on which tables are large, roughly.
         sizes = tuple((id, len(str(change.rows))) for id, change in sorted(changed.items()))
-        key = (_kinds_of(changed), sizes, uses_keys, units, by_commit, has_backing)
+        key = (_kinds_of(changed), sizes, uses_keys, units, by_commit, has_backing, in_full)
         if key not in self._known:
             self._known[key] = bind_difference(
                 self._sql(),
@@ -166,7 +167,7 @@ class Plans:
                 changed,
                 uses_keys=uses_keys,
                 uses_units=units,
-                in_full=self.query.refresh == "full",
+                in_full=in_full or self.query.refresh == "full",
                 by_commit=by_commit,
                 has_backing=has_backing,
             )
@@ -211,7 +212,12 @@ class Plans:
         return changes_between(self.store, tables, between), uses_keys
 
     def change(
-        self, between: Between, *, by_commit: bool = False, kept: Sequence[KeptFile] | None = None
+        self,
+        between: Between,
+        *,
+        by_commit: bool = False,
+        kept: Sequence[KeptFile] | None = None,
+        in_full: bool = False,
     ) -> Change | Unchanged | None:
         """`kept`: what was kept of it before. None: with `by_commit`, that commits cannot be told
         apart."""
@@ -219,7 +225,10 @@ class Plans:
         if not changed:
             return UNCHANGED
         self.check_same(between)
-        difference = self._best(between, changed, uses_keys, by_commit, kept is not None)
+        if in_full:
+            difference = self.difference(between.state, changed, uses_keys, by_commit, in_full=True)
+        else:
+            difference = self._best(between, changed, uses_keys, by_commit, kept is not None)
         if difference is None:
             return None
         if difference.query is None:

@@ -15,7 +15,7 @@ from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from midstream.errors import Cancelled, Error, InternalError, TransactionConflict
+from midstream.errors import Cancelled, DataError, Error, InternalError, TransactionConflict
 from midstream.kernels import Kernel, quote_name
 from midstream.maintenance.engine import Answer, Cancellation, FileColumn, Piece, WriteParquet
 from midstream.relations.catalog import CatalogState
@@ -237,12 +237,10 @@ class Materialized:
         try:
             if not self._apply(due, stop):
                 self._refresh_in_full(due, NO_FIT, stop)
-        except (Cancelled, TransactionConflict):
-            raise
-        except Error as failure:
-            if due.reason is not None:
+        except DataError as failure:
+            if due.reason is not None or due.view.refresh == "incremental":
                 raise
-            # A row that came and went meanwhile, say, may have what the query cannot compute with.
+            # Two rows that were never there together, say, may meet in a term.
             self._refresh_in_full(due, f"by changes, it failed: {failure.message}", stop)
 
     def _refresh_in_full(self, due: _Due, reason: str, stop: Cancellation | None) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from midstream.errors import Cancelled, Error, InternalError, UniqueViolation
+from midstream.errors import Cancelled, DataError, Error, InternalError, UniqueViolation
 from midstream.maintenance.engine import Answer, Cancellation, FileColumn, Files, Piece, WriteParquet
 from midstream.relations.catalog import CatalogState
 from midstream.relations.query import ContinuousQuery
@@ -97,9 +97,14 @@ class Stepper:
     queries: Queries
 
     def compute(
-        self, queries: Sequence[ContinuousQuery], state: CatalogState, cancellation: Cancellation | None = None
+        self,
+        queries: Sequence[ContinuousQuery],
+        state: CatalogState,
+        cancellation: Cancellation | None = None,
+        failed: Error | None = None,
     ) -> dict[int, Error]:
-        """The changes of several queries up to a picture, in one job for each kernel; those that fail are suspended."""
+        """The changes of several queries up to a picture, in one job for each kernel; those that fail are suspended.
+        `failed`: why they are not computed by changes."""
         began, failures = time.monotonic(), dict[int, Error]()
         steps = list[_Step]()
         others = [query for query in queries if query.stream is not None or self.queries.plans_of(query).views(state)]
@@ -114,7 +119,7 @@ class Stepper:
         queries = [query for query in queries if query not in others]
         for query in queries:
             try:
-                steps += self._steps_of(query, state)
+                steps += self._steps_of(query, state) if failed is None else self._full_steps_of(query, state)
             except Exception as fault:
                 failures[query.id] = self.queries.failed(query, as_error(fault))
         try:
@@ -122,6 +127,9 @@ class Stepper:
         except Error as error:
             if len(queries) > 1 and not isinstance(error, Cancelled):
                 return {id: e for query in queries for id, e in self.compute([query], state, cancellation).items()}
+            if failed is None and isinstance(error, DataError) and steps and steps[0].query.refresh != "incremental":
+                # Two rows that were never there together, say, may meet in a term.
+                return failures | self.compute([steps[0].query], state, cancellation, error)
             return failures | {
                 query.id: self.queries.failed(query, error) for query in queries if query.id not in failures
             }
@@ -130,7 +138,7 @@ class Stepper:
             own = [(step, done) for step, done in zip(steps, answers, strict=True) if step.query is query]
             if own and query.id not in failures:
                 try:
-                    ready += self._made(query, own)
+                    ready += self._made(query, own, failed)
                 except Exception as fault:
                     failures[query.id] = self.queries.failed(query, as_error(fault))
         failures |= self._hand_on_together(ready)
@@ -194,6 +202,19 @@ class Stepper:
             steps.append(_Step(query, state.scn, None))
         return steps
 
+    def _full_steps_of(self, query: ContinuousQuery, state: CatalogState) -> list[_Step]:
+        """The same without any term: all of the answer before and after, compared."""
+        log, plans, catalog = self.queries.log_of(query), self.queries.plans_of(query), self.store.catalog
+        scns = catalog.commits_that_changed([t.id for t in plans.tables(state)], log.position, state.scn)
+        steps, before = list[_Step](), catalog.state_at(log.position)
+        gone = Fold(None, gone=log.backing.files) if log.backing is not None else None
+        for scn in scns[:STEPS] if query.transactional else [state.scn]:
+            between = Between(state if scn == state.scn else catalog.state_at(scn), before)
+            fold = gone if not steps else None
+            steps.append(_Step(query, scn, _changed(plans.change(between, in_full=True)), fold=fold))
+            before = between.state
+        return steps
+
     def _run_steps(self, steps: Sequence[_Step], cancellation: Cancellation | None) -> list[_Done]:
         """What they give, in one job for each kernel."""
         wanted = [(step.change.kernel, self._piece(step)) for step in steps if step.change is not None]
@@ -223,10 +244,14 @@ class Stepper:
         output = WriteParquet(self.queries.folder(query.id), columns, compressed=False)
         return change.sources.piece(text, output, checks)
 
-    def _made(self, query: ContinuousQuery, steps: Sequence[tuple[_Step, _Done]]) -> list[Handing]:
+    def _made(
+        self, query: ContinuousQuery, steps: Sequence[tuple[_Step, _Done]], failed: Error | None
+    ) -> list[Handing]:
         """What the steps of a query have given, ready to be handed on; none if nothing has changed."""
         files: list[KeptFile] = []
         log = before = self.queries.log_of(query)
+        if failed is not None:
+            log = replace(log, last_full=f"by changes, it failed: {failed.message}")
         gone = list[KeptFile]()
         for step, done in steps:
             if done.answer is not None:
