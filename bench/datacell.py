@@ -1,6 +1,6 @@
 """DataCell: windows over streams, kept incrementally and evaluated anew, slide by slide; beside them, DuckDB alone.
 
-    python bench/datacell.py                  # the paper's sizes: about an hour
+    python bench/datacell.py                  # the paper's sizes: about ten minutes
     python bench/datacell.py --quick          # a tenth of them and less: two minutes
     python bench/datacell.py --only q1 at_once
 
@@ -280,11 +280,11 @@ def milliseconds(seconds: float) -> str:
 
 NOTES = """The response is the time from the return of the insert that completes a window until the window's rows are
 read; the first window's rows come as one file. "Its jobs" is the wall time of the Spark jobs in it, which may overlap.
-The kernel's time is that of the very tasks of these jobs, run again in the process that measures, less that of SELECT 1,
-for slides of their own: for the new rows, and for the result, which is in the same job where it was foreseen. `reevaluate` is the same view that keeps its rows and
-computes each window from all of them; "DuckDB alone" is one query over a table in memory that has the rows of the
-window already. Figures are medians. Every answer was compared with DuckDB's. The two views have streams of their own
-and get the rows of each slide by turns."""
+The kernel's time is that of the very tasks of these jobs, run again in the process that measures, less that of
+SELECT 1, for slides of their own: for the new rows, and for the result, which is in the same job where it was foreseen.
+`reevaluate` is the same view that keeps its rows and computes each window from all of them; "DuckDB alone" is one query
+over a table in memory that has the rows of the window already. Figures are medians. Every answer was compared with
+DuckDB's. The two views have streams of their own and get the rows of each slide by turns."""
 
 if __name__ == "__main__":
     main()

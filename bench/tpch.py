@@ -1,6 +1,6 @@
 """TPC-H with lineitem as the stream: each query a continuous view, beside one pass over the same files.
 
-    python bench/tpch.py                 # SF 1, all queries that the rules allow: about fifteen minutes
+    python bench/tpch.py                 # SF 1, all queries that the rules allow: about six minutes
     python bench/tpch.py --quick         # SF 0.1, the paper's five queries: two minutes
     python bench/tpch.py --scale-factor 10 --only midstream duckdb
     python bench/tpch.py --queries q1 q6

@@ -316,19 +316,30 @@ class Windows:
     def _foreseen_of(
         self, view: ContinuousView, due: Sequence[Taking], others: Sequence[Taking]
     ) -> Sequence[Foresight]:
-        plan, log, readers = self._chosen_plan(view), self.log_of(view), self._views.readers_of(view.id)
-        takings = [*due, *others]
-        ahead = {reader.id: place for reader, batch in takings if (place := position_after(reader, batch)) is not None}
-        if len(ahead) < len(takings) or log.next is None or any(other.feed.slots is None for _, other in readers):
+        log, readers = self.log_of(view), self._views.readers_of(view.id)
+        if log.next is None or any(reader.feed.slots is None for _, reader in readers):
             return ()
-        if not can_be_foreseen(view, plan, takings) or self._is_tried_by_time(view, plan):
+        plan = self._chosen_plan(view)
+        if self._is_tried_by_time(view, plan):
+            return ()
+        # What is about to be absorbed counts only where it is needed.
+        for takings in (due, [*due, *others]) if others else (due,):
+            numbers = self._completed(view, plan, log, takings)
+            if numbers:
+                spans = _spans(plan, log, numbers)
+                job = self._job(view, plan, log, Moment(self._store.catalog.state, {}), DEFAULTS, spans)
+                return foresee(job, takings, self._foreknown)
+        return ()
+
+    def _completed(
+        self, view: ContinuousView, plan: ViewPlan, log: WindowLog, takings: Sequence[Taking]
+    ) -> Sequence[int]:
+        """The windows that some batches complete, if they can be foreseen."""
+        ahead = {reader.id: place for reader, batch in takings if (place := position_after(reader, batch)) is not None}
+        if len(ahead) < len(takings) or not can_be_foreseen(view, plan, takings):
             return ()
         numbers = self._due(view, plan, log, None, ahead).numbers
-        if not numbers or len(numbers) > AT_ONCE:
-            return ()
-        picture = Moment(self._store.catalog.state, {})
-        job = self._job(view, plan, log, picture, DEFAULTS, _spans(plan, log, numbers))
-        return foresee(job, takings, self._foreknown)
+        return numbers if len(numbers) <= AT_ONCE else ()
 
     def _chosen_plan(self, view: ContinuousView, state: CatalogState | None = None) -> ViewPlan:
         """Of a join of windows, the way that took less time: by pairs of basic windows, or anew over all rows."""

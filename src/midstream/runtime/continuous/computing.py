@@ -29,6 +29,7 @@ from midstream.plan.difference import (
 )
 from midstream.relations.catalog import CatalogState, ChangeFile
 from midstream.relations.query import ContinuousQuery, MaterializedView
+from midstream.relations.schema import Relation
 from midstream.relations.table import Table
 from midstream.relations.view import ContinuousView, View
 from midstream.runtime.query import prepare
@@ -77,18 +78,35 @@ class Plans:
     query: Kept
     by_log: tuple[str, ...] = ()
     """The tables of which the last change took what was before from what is there now and the log."""
-    _relations: object = None
+    _seen: object = None
+    """The relations that were there the last time,"""
+    _relations: Mapping[str, object] | None = None
+    """and of them those that the query reads."""
     _bound: BoundQuery | None = None
     _known: dict[object, Difference | None] = field(default_factory=dict)
     _known_backing: dict[object, BackingPlan | None] = field(default_factory=dict)
 
     def bound(self, state: CatalogState) -> BoundQuery:
         """The query itself, over what is there."""
-        if self._bound is None or self._relations != state.relations:
+        if self._bound is not None and self._seen is state.relations:
+            return self._bound
+        relations = self._read_from(state)
+        if self._bound is None or self._relations != relations:
             schema = StateSchema(self.store.catalog, state)
             self._bound = bind_query(self._sql(), schema, context_at(state))
-            self._relations, self._known, self._known_backing = state.relations, {}, {}
+            self._relations, self._known, self._known_backing = relations, {}, {}
+        self._seen = state.relations
         return self._bound
+
+    def _read_from(self, state: CatalogState) -> dict[str, Relation]:
+        """What it reads, through views as well. Whatever else is made or dropped, its plans stay."""
+        found, todo = dict[str, Relation](), list(self.query.reads)
+        while todo:
+            relation = state.relations.get(name := todo.pop())
+            if relation is not None and name not in found:
+                found[name] = relation
+                todo += relation.reads if isinstance(relation, View) else ()
+        return found
 
     def _sql(self) -> Sql:
         query = parse_query(self.query.query)
@@ -121,7 +139,7 @@ class Plans:
 
     def is_same(self, before: CatalogState, after: CatalogState) -> bool:
         """Whether the names that it reads, through views as well, stand for the same relations."""
-        return self._meant(before) == self._meant(after)
+        return self.meant(before) == self.meant(after)
 
     def check_same(self, between: Between) -> None:
         if not self.is_same(between.before, between.state):
@@ -132,17 +150,12 @@ class Plans:
                 sqlstate="55000",
             )
 
-    def _meant(self, state: CatalogState) -> dict[str, object]:
-        found, todo = dict[str, object](), list(self.query.reads)
-        while todo:
-            name = todo.pop()
-            relation = state.relations.get(name)
-            if name in found or relation is None:
-                continue
-            is_query = isinstance(relation, View) and not isinstance(relation, ContinuousView)
-            found[name] = relation if is_query else relation.id
-            todo += relation.reads if isinstance(relation, View) else ()
-        return found
+    def meant(self, state: CatalogState) -> dict[str, object]:
+        """What these names stand for: of queries their texts, of all else what it is known by for good."""
+        return {
+            name: relation if isinstance(relation, View) and not isinstance(relation, ContinuousView) else relation.id
+            for name, relation in self._read_from(state).items()
+        }
 
     def difference(
         self,

@@ -73,7 +73,7 @@ class Queries:
         self.answers = Answers(store, self)
         self.first_answers: dict[int, Compared] = {}
         """Of queries over continuous views that are being created."""
-        self._same: dict[int, Mapping[str, Relation]] = {}
+        self._same: dict[int, tuple[Mapping[str, Relation], Mapping[str, object]]] = {}
         """Definitions under which each query reads what it read at its position."""
         self._starts: dict[int, int] = {}
         """The SCN after which the reader of a query over a stream reads."""
@@ -304,11 +304,14 @@ class Queries:
 
     def _was_replaced(self, query: Kept, log: QueryLog, state: CatalogState) -> bool:
         """Whether what it reads is defined in another way than at its position."""
-        if self._same.get(query.id) is state.relations:
+        relations, meant = self._same.get(query.id, (None, None))
+        if relations is state.relations:
             return False
-        if not self.plans_of(query).is_same(self._store.catalog.state_at(log.position), state):
+        plans = self.plans_of(query)
+        now = plans.meant(state)
+        if now != meant and now != plans.meant(self._store.catalog.state_at(log.position)):
             return True
-        self._same[query.id] = state.relations
+        self._same[query.id] = (state.relations, now)
         return False
 
     # --- computing ---------------------------------------------------------------------------------
