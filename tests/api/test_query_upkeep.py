@@ -215,3 +215,21 @@ def test_terms_go_by_the_sizes_that_tables_have_now(users: Any) -> None:
         change = queries.plans_of(query).change(Between(users._store.catalog.state, before))
         assert change.difference.steps[0].text == order
         users.sql("INSERT INTO visits SELECT id, 1 FROM generate_series(1000, 2000) AS s (id)")
+
+
+def test_plans_stay_when_something_else_is_defined(db: Any) -> None:
+    """With many queries, every CREATE would else cost as much as planning all of them."""
+    db.sql("CREATE TABLE t (id int PRIMARY KEY, n int)")
+    db.sql("CREATE VIEW small AS SELECT id, n FROM t WHERE n < 10")
+    db.sql("CREATE CONTINUOUS QUERY q COMPUTE ON DEMAND AS SELECT id, n FROM small")
+    catalog, queries = db._store.catalog, db._store.queries
+    plans = queries.plans_of(queries.find("q"))
+    known = plans.bound(catalog.state)
+    db.sql("CREATE TABLE other (n int)")
+    db.sql("CREATE CONTINUOUS QUERY another COMPUTE ON DEMAND AS SELECT n FROM other")
+    assert plans.bound(catalog.state) is known
+    db.sql("ALTER TABLE t ADD COLUMN more int")
+    assert plans.bound(catalog.state) is not known
+    known = plans.bound(catalog.state)
+    db.sql("CREATE OR REPLACE VIEW small AS SELECT id, n FROM t WHERE n < 20")
+    assert plans.bound(catalog.state) is not known
