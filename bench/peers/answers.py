@@ -28,6 +28,20 @@ def difference(left: Rows, right: Rows, tolerance: float = TOLERANCE) -> str | N
     return f"{len(ours):,} rows and {len(theirs):,} rows{first}"
 
 
+def rest_of(part: Rows, whole: Rows, tolerance: float = TOLERANCE) -> list[Sequence[Any]]:
+    """The rows of a part that the whole does not have, each row of the whole counted once."""
+    left = [list(map(_plain, row)) for row in whole]
+    strange = []
+    for row in part:
+        plain = list(map(_plain, row))
+        place = next((at for at, other in enumerate(left) if _same_row(plain, other, tolerance)), None)
+        if place is None:
+            strange.append(row)
+        else:
+            del left[place]
+    return strange
+
+
 def _plain(value: Any) -> Any:
     """A Decimal as a double, a day as text: one spelling for what any system may hand out."""
     if value is None or isinstance(value, (bool, int, float, str)):

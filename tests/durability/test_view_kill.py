@@ -15,13 +15,13 @@ from typing import Any
 
 import pytest
 from killing import Ledger, at_a_call, by_our_hand, kill_rounds
-from view_child import ROWS, VIEWS
+from view_child import FILE_ROWS, ROWS, VIEWS
 
 import midstream
 
 VIEWS_KEPT = 4
 """So many of the children's views go on in the next round."""
-PLACES = ("states", "merging", "pipelines", "refreshing", "results", "views")
+PLACES = ("states", "merging", "pipelines", "refreshing", "results", "views", "ahead", "absorbing")
 """What moves views forward, by the files of the code."""
 WAYS = (
     by_our_hand,
@@ -80,7 +80,7 @@ def make_database(folder: Path) -> None:
         db.sql("CREATE TABLE ledger (step bigint); CREATE TABLE parity (bit int, name text)")
         db.sql("INSERT INTO parity VALUES (0, 'even'), (1, 'odd')")
         db.sql("CREATE STREAM fed (step bigint, n int) WITH (retain = '7 days')")
-        db.sql("CREATE STREAM twin (step bigint, n int)")
+        db.sql("CREATE STREAM twin (step bigint, n int); CREATE STREAM filed (step bigint, n int)")
         for name, query in VIEWS.items():
             db.sql(f"CREATE VIEW {name} AS {query}")
 
@@ -95,7 +95,17 @@ def check(db: Any, told: Told) -> None:
     check_sums(db, told, there)
     check_twins(db, kinds, there)
     check_new_views(db, told, there)
-    told.settle(there)
+    files = check_files(db, told)
+    told.settle({*there, *files})
+
+
+def check_files(db: Any, told: Told) -> set[int]:
+    """Files of which nothing is kept but what views have made of them."""
+    files = {step: (rows, n) for step, rows, n in db.sql("SELECT * FROM files").fetchall()}
+    assert told.done_of("file") <= files.keys() <= told.may_be("file"), "files were lost or invented"
+    assert set(files.values()) <= {(FILE_ROWS, sum(range(FILE_ROWS)))}, f"files by half, or twice: {files}"
+    assert db.sql("SELECT * FROM file_total").fetchall() == [(FILE_ROWS * len(files),)]
+    return set(files)
 
 
 def expected_of(kind: str) -> tuple[int, int, int]:
@@ -126,7 +136,7 @@ def check_new_views(db: Any, told: Told, there: dict[int, tuple[int, int, int]])
     """A view that was made under way counts the inserts after one SCN, all of them, whole."""
     made = {name for name, *_ in db.sql("SHOW VIEWS").fetchall() if name.startswith("seen_")}
     assert {f"seen_{step}" for step in told.views} <= made, "a view was lost"
-    scns = {step: said["scn"] for step, said in told.done.items() if said["kind"] != "view"}
+    scns = {step: said["scn"] for step, said in told.done.items() if ROWS[said["kind"]]}
     for step, since in told.views.items():
         seen = dict(db.sql(f"SELECT * FROM seen_{step}").fetchall())
         assert seen.items() <= {step: found[0] for step, found in there.items()}.items(), "by half, or twice"

@@ -11,16 +11,21 @@ import random
 from typing import Any
 
 import pyarrow as pa
-from doomed import Step, feeder, opened, read_arguments, run_together, tell
+import pyarrow.parquet as pq
+from doomed import Step, beside, feeder, opened, read_arguments, run_together, tell
 
 THREADS = 2
-ROWS = {"few": 3, "many": 4_000, "transaction": 2, "view": 0}
+ROWS = {"few": 3, "many": 4_000, "transaction": 2, "view": 0, "file": 0}
 """How many rows a step of each kind adds to `fed`."""
+FILE_ROWS = 500
+"""How many a file adds to `filed`, which nobody but views reads: the file is not copied."""
 VIEWS = {
     "by_step": "SELECT step, count(*) AS rows, sum(n) AS n, max(n) AS most FROM fed GROUP BY step",
     "total": "SELECT count(*) AS rows, coalesce(sum(n), 0) AS n FROM fed",
     "twins": "SELECT step, count(*) AS rows FROM twin GROUP BY step",
     "parities": "SELECT p.name, count(*) AS rows FROM fed f JOIN parity p ON p.bit = f.n % 2 GROUP BY p.name",
+    "files": "SELECT step, count(*) AS rows, sum(n) AS n FROM filed GROUP BY step",
+    "file_total": "SELECT count(*) AS rows FROM filed",
     "joined": "SELECT f.step, f.rows, t.rows AS twins FROM by_step f LEFT JOIN twins t ON t.step = f.step",
 }
 
@@ -67,8 +72,18 @@ def view(db: Any, step: int) -> Any:
     return made.scn
 
 
-STEPS: dict[str, Step] = {"few": few, "many": many, "transaction": transaction, "view": view}
-WEIGHTS = (20, 3, 6, 1)
+def file(db: Any, step: int) -> Any:
+    path, count = beside(f"file_{step}.parquet"), FILE_ROWS
+    rows = pa.table({"step": pa.array([step] * count, pa.int64()), "n": pa.array(range(count), pa.int32())})
+    pq.write_table(rows, path)
+    try:
+        return db.sql(f"COPY filed FROM '{path}' PARQUET").scn
+    finally:
+        path.unlink()
+
+
+STEPS: dict[str, Step] = {"few": few, "many": many, "transaction": transaction, "view": view, "file": file}
+WEIGHTS = (20, 3, 6, 1, 6)
 
 if __name__ == "__main__":
     main()

@@ -13,6 +13,8 @@ import pytest
 from engine_pieces import ask, files, rows
 
 from midstream.maintenance.engine import Files
+from midstream.spark import duckdb_connection
+from midstream.spark.duckdb_connection import Limits
 from midstream.spark.engine import SparkEngine
 from midstream.spark.kept_inputs import KeptInputs
 from midstream.types import BIGINT, TEXT
@@ -56,6 +58,24 @@ def test_what_is_kept_is_bounded_and_the_least_used_goes_first(tmp_path: Path) -
     for _ in range(3):
         assert len(read(kept, connection, large)) == 10_000
     assert tables(connection) == before, "what would fill it alone is never kept"
+
+
+def test_what_is_kept_of_files_that_are_gone_goes_when_the_next_is_kept(tmp_path: Path) -> None:
+    kept, connection = KeptInputs(1 << 30), duckdb.connect()
+    for number in range(5):
+        given = files(write(tmp_path / f"{number}.parquet", *range(100)), n=BIGINT)
+        for _ in range(2):
+            kept.begin()
+            assert len(read(kept, connection, given)) == 100
+        assert len(tables(connection)) == 1
+        (tmp_path / f"{number}.parquet").unlink()
+
+
+def test_a_database_forgets_files_that_it_has_read(tmp_path: Path) -> None:
+    """What it remembers of each would be memory that grows for ever."""
+    connection = duckdb_connection.connect(Limits(1, 1 << 28), str(tmp_path))
+    assert connection.execute("SELECT current_setting('parquet_metadata_cache')").fetchall() == [(False,)]
+    duckdb_connection.forget(str(tmp_path))
 
 
 @pytest.mark.parametrize("part", [((0,),), ((),)])

@@ -2,7 +2,8 @@
 
 A closed file of the log becomes, for each stream, a run of Parquet files in the order of their rows. Few rows are
 written out from the log (`sealed`), with the SCN and the position of every row; files of many rows are taken as they
-are, and all of their rows have one SCN. What is sealed can be made again from the log, so it needs no sync.
+are, and all of their rows have one SCN. What is sealed can be made again from the log, so it needs no sync. Rows of
+which all readers have what they need have their place in the run, but no file.
 """
 
 from __future__ import annotations
@@ -47,6 +48,8 @@ class BatchFile:
     """Only these row groups of the file, where tasks share it."""
     times: tuple[Times, ...] = ()
     """What the stream's column of time says of each insert, where somebody goes by it."""
+    is_made: bool = False
+    """There is no such file: all who are to absorb it have made what they need of its rows."""
 
 
 @dataclass(frozen=True)
@@ -157,7 +160,8 @@ class Sealer:
         position = record.first_position
         for file in record.files:
             path = f"{self.folder(record.stream_id)}/{file.path}"
-            yield BatchFile(path, file.rows, file.bytes, position, record.scn, record.at)
+            is_made = file.made is not None
+            yield BatchFile(path, file.rows, file.bytes, position, record.scn, record.at, is_made=is_made)
             position += file.rows
 
     def _written(self, path: str, records: Sequence[RowsRecord], schema: pa.Schema) -> BatchFile:
@@ -175,6 +179,9 @@ class Sealer:
 
 
 def with_times(file: BatchFile, column: str) -> BatchFile:
+    if file.is_made:
+        # Who goes by times came after it.
+        return file
     with disk_errors("a batch could not be read"):
         if file.scn is not None:
             return replace(file, times=(_times_of_file(file.path, column, file.scn),))

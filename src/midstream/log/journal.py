@@ -57,7 +57,11 @@ class Unkept:
 
 
 class NowWanted(TransactionConflict):
-    """Somebody began to read the stream after its rows were found to be unkept; the insert is to be made again."""
+    """Somebody began to read the stream after its rows were found to be needed by nobody, or by nobody else; the insert
+    is to be made again."""
+
+    def __init__(self) -> None:
+        super().__init__("the stream has a new reader", hint="Run the transaction again.")
 
 
 @dataclass(frozen=True)
@@ -135,6 +139,7 @@ class Journal:
         reserve_scns: Callable[[int], None] = lambda scn: None,
         moved: Callable[[int], None] = lambda scn: None,
         accepted: Callable[[DataRecord], None] = lambda record: None,
+        have_all: Callable[[int, BulkFile], bool] = lambda stream_id, file: False,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._folder = folder
@@ -143,6 +148,8 @@ class Journal:
         self._reserve_scns = reserve_scns
         self._moved = moved
         self._accepted = accepted
+        self._have_all = have_all
+        """Whether all who read a stream have made what they need of rows that lie in no file."""
         self._clock = clock
         self._latest = 0.0
         self._turn = threading.RLock()
@@ -219,7 +226,7 @@ class Journal:
             self._check_sound()
             for waiting in taken:
                 if self._is_late(waiting.insert):
-                    waiting.failure = NowWanted("the stream has a reader now")
+                    waiting.failure = NowWanted()
                     continue
                 draft.scn += 1
                 waiting.scn = draft.scn
@@ -250,9 +257,16 @@ class Journal:
     def _is_late(self, insert: Insert) -> bool:
         """Whether rows were left out that somebody reads by now."""
         return any(
-            stream_id in self._wanted and any(isinstance(item, Unkept) for item in items)
+            self._is_missed(stream_id, item)
             for stream_id, items in insert.streams.items()
+            if stream_id in self._wanted
+            for item in items
         )
+
+    def _is_missed(self, stream_id: int, item: pa.Table | BulkFile | Unkept) -> bool:
+        if isinstance(item, BulkFile):
+            return item.made is not None and not self._have_all(stream_id, item)
+        return isinstance(item, Unkept)
 
     def _add(self, draft: _Draft, insert: Insert) -> None:
         for stream_id, items in insert.streams.items():
@@ -630,7 +644,7 @@ class Turn:
         """Writes rows that will count if the commit does."""
         journal, draft = self._journal, _Draft(self.scn, self._journal.now())
         if journal._is_late(insert):
-            raise NowWanted("the stream has a reader now")
+            raise NowWanted()
         journal._add(draft, insert)
         journal._close_runs(draft)
         draft.records = [replace(record, prepared=True) for record in draft.records]

@@ -1,7 +1,7 @@
 """Records: what the frames of the log say.
 
     rows       rows of a stream, as one Arrow batch: a run of inserts, each with its SCN and number of rows
-    files      rows of a stream that lie in Parquet files: one insert
+    files      rows of a stream that lie in Parquet files, or of which all readers have what they need: one insert
     standing   where each stream stands: written at the beginning of every file of the log
     verdict    whether a transaction whose rows were written before its commit was committed
 
@@ -50,12 +50,25 @@ class RowsRecord:
 
 
 @dataclass(frozen=True)
-class BulkFile:
-    """A Parquet file that is part of the log; `path` is relative to the stream's folder."""
+class MadeFile:
+    """A file that a reader has made of rows, beside the log; `path` is relative to the database's folder."""
 
     path: str
     rows: int
     bytes: int
+
+
+@dataclass(frozen=True)
+class BulkFile:
+    """A Parquet file that is part of the log; `path` is relative to the stream's folder.
+
+    Where all who read the stream have made what they need of the rows before these had their place, there is no such
+    file: `made` says what each reader has, and `path` is only a name."""
+
+    path: str
+    rows: int
+    bytes: int
+    made: tuple[tuple[int, tuple[MadeFile, ...]], ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -145,10 +158,16 @@ def _record(kind: type[Record], about: dict[str, Any], payload: memoryview) -> R
         about["inserts"] = tuple((scn, rows) for scn, rows in about["inserts"])
         return RowsRecord(**about, batch=payload)
     if kind is FilesRecord:
-        about["files"] = tuple(BulkFile(**file) for file in about["files"])
+        about["files"] = tuple(_bulk_file(**file) for file in about["files"])
     if kind is StandingRecord:
         about["streams"] = tuple(Standing(**standing) for standing in about["streams"])
     return kind(**about)
+
+
+def _bulk_file(made: list[Any] | None = None, **about: Any) -> BulkFile:
+    if made is None:
+        return BulkFile(**about)
+    return BulkFile(**about, made=tuple((reader, tuple(MadeFile(**file) for file in files)) for reader, files in made))
 
 
 def rows_of(record: RowsRecord, schema: pa.Schema) -> pa.RecordBatch:

@@ -36,6 +36,8 @@ class Ahead:
     answers: Mapping[int, Sequence[Answer]]
     readers: Mapping[int, Reader]
     """Who made them: one that has been renewed since must look for itself."""
+    taken: set[int] = field(default_factory=set)
+    """Who has them among what it keeps."""
 
 
 @dataclass(frozen=True)
@@ -109,6 +111,25 @@ class Absorber:
 
     def forget(self, path: str) -> None:
         self._ahead.pop(path, None)
+
+    def made_of(self, path: str) -> list[str]:
+        """The files that readers have made ahead of a file."""
+        ahead = self._ahead.get(path)
+        made = ahead.answers.values() if ahead is not None else ()
+        return [file.path for answers in made for answer in answers for file in answer.files]
+
+    def made_by(self, reader_id: int) -> list[str]:
+        """The files that a reader has made ahead, and has yet to take in."""
+        with self._lock:
+            known = list(self._ahead.values())
+        waiting = [ahead for ahead in known if reader_id not in ahead.taken]
+        made = [answer for ahead in waiting for answer in ahead.answers.get(reader_id, ())]
+        return [file.path for answer in made for file in answer.files]
+
+    def have_all(self, path: str, readers: Mapping[int, Standing]) -> bool:
+        """Whether each of some readers has made something ahead of a file, and has not been renewed since."""
+        ahead = self._ahead.get(path)
+        return ahead is not None and all(ahead.readers.get(id) is standing.reader for id, standing in readers.items())
 
     def is_used(self, path: str) -> bool:
         """Whether a job still reads a file that was absorbed."""
@@ -254,6 +275,9 @@ class Absorber:
                 standing.entry, standing.failure, standing.failures = entry, None, 0
                 standing.work = _more(standing.work, batch, answers)
                 done.settle()
+                for file in batch.files:
+                    if file.path in self._ahead:
+                        self._ahead[file.path].taken.add(entry.id)
                 return done
 
     def _note(self, standing: Standing, failure: Error) -> None:

@@ -1,8 +1,9 @@
-"""Files that become batches as they are, computed by their readers in the job that copies them.
+"""Files that become batches as they are, computed by their readers before they have their place in the log.
 
-A Parquet file whose columns are just the stream's is not rewritten: tasks copy it into the log, byte by byte. The same
-job reads it for those readers that do not care where its rows stand, so it is read once, and a page that cannot be
-read is found before anything is acknowledged. What they made of it waits for the file's turn in the log.
+A Parquet file whose columns are just the stream's is not rewritten. A job reads it where it lies for those readers that
+do not care where its rows stand. If that is all who read the stream, what they made of it is all that is needed of its
+rows: the log names those files, and not one with the rows. Otherwise the same job copies it into the log, byte by byte,
+and a page that cannot be read is found before anything is acknowledged. What readers made waits for its turn there.
 """
 
 from __future__ import annotations
@@ -10,23 +11,23 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from midstream.errors import BadFile
+from midstream.errors import BadFile, DataError
 from midstream.ingest.arrow_types import arrow_type
 from midstream.ingest.files import FileInput, InputFile
 from midstream.ingest.kernel_parquet import from_parquet
 from midstream.kernels import quote_name
 from midstream.log.batches import Batch, BatchFile, shares
 from midstream.log.journal import Unkept
-from midstream.log.records import BulkFile
+from midstream.log.records import BulkFile, MadeFile
 from midstream.maintenance.engine import Answer, CopyFiles, Piece
 from midstream.relations.stream import Stream
 from midstream.runtime.absorbing import FEW_ROWS, Ahead
 from midstream.runtime.readers import BATCH, Reader, batch_source
-from midstream.runtime.streams import Item
 from midstream.runtime.writing import Writer
 
 
@@ -73,9 +74,16 @@ class _Job:
     def answers_of(self, owner: object, answers: Sequence[Answer]) -> list[Answer]:
         return [answer for who, answer in zip(self.owners, answers, strict=True) if who == owner]
 
+    @property
+    def leaves_files(self) -> bool:
+        """Whether files are all that comes of it."""
+        return all(piece.output is not None and not piece.checks for piece in self.pieces)
+
     def copy(self, folder: str, paths: Sequence[str]) -> None:
         """Copies files beside what tasks read of them anyway: a task that only copied would keep a core from them. The
         first tasks do it, since a copy takes long to reach the disk; the copies are in the order of the files."""
+        if not self.pieces:
+            self.add(_LOOK, [Piece("SELECT 1 AS n")])
         share = -(-len(paths) // len(self.pieces))
         for at, start in enumerate(range(0, len(paths), share)):
             self.pieces[at] = replace(self.pieces[at], copies=CopyFiles(folder, tuple(paths[start : start + share])))
@@ -86,8 +94,18 @@ _LOOK = "look"
 
 def take_as_they_are(writer: Writer, stream: Stream, input: FileInput) -> int:
     """The files of a COPY become rows of the stream at the transaction's COMMIT; returns how many."""
+    readers = writer.transaction.store.streams.readers_ahead(stream)
+    try:
+        return _take(writer, stream, input, readers)
+    except DataError:
+        if not readers:
+            raise
+        # A view cannot compute with a row. Who reads the view is told, as with any other insert.
+        return _take(writer, stream, input, {})
+
+
+def _take(writer: Writer, stream: Stream, input: FileInput, readers: Mapping[int, Reader]) -> int:
     store = writer.transaction.store
-    readers = store.streams.readers_ahead(stream)
     before = [_state(file.path) for file in input.files]
     sources = tuple(
         BatchFile(file.path, sum(file.row_groups), file.bytes, 0, scn=0) for file in input.files if sum(file.row_groups)
@@ -95,28 +113,42 @@ def take_as_they_are(writer: Writer, stream: Stream, input: FileInput) -> int:
     if not sources:
         return 0
     kept = store.streams.keeps(stream)
-    job = _planned(writer, stream, sources, readers, kept)
+    job = _planned(writer, stream, sources, readers)
+    is_made = kept and store.streams.are_all(stream, readers) and job.leaves_files
+    if kept and not is_made:
+        job.copy(store.streams.bulk_folder(stream), [source.path for source in sources])
     answers = store.engine.run("duckdb", job.pieces, label="take files", cancellation=writer.cancellation)
     copies = [file for answer in answers for file in answer.copies]
     if [_state(file.path) for file in input.files] != before:
-        for copy in copies:
-            os.unlink(copy.path)
+        for file in (*copies, *(file for answer in answers for file in answer.files)):
+            os.unlink(file.path)
         raise BadFile("a file was changed while it was read", hint="Run the COPY again when it is written.")
-    rows = sum(source.rows for source in sources)
+    rows, size = sum(source.rows for source in sources), sum(source.bytes for source in sources)
     if not kept:
-        writer.transaction.stream(stream, [Unkept(rows, sum(source.bytes for source in sources))])
+        writer.transaction.stream(stream, [Unkept(rows, size)])
         return rows
-    items: list[Item] = [BulkFile(f"bulk/{os.path.basename(c.path)}", c.rows, c.bytes) for c in copies]
     made = {id: job.answers_of(id, answers) for id in readers}
-    store.streams.absorber.remember(Ahead(frozenset(copy.path for copy in copies), made, readers))
+    if is_made:
+        items = [BulkFile(f"made/{uuid4().hex}", rows, size, _named(made, str(store.path)))]
+    else:
+        items = [BulkFile(f"bulk/{os.path.basename(copy.path)}", copy.rows, copy.bytes) for copy in copies]
+    paths = frozenset(f"{store.streams.path}/{stream.id}/{item.path}" for item in items)
+    store.streams.absorber.remember(Ahead(paths, made, readers))
     writer.transaction.stream(stream, items)
     return rows
 
 
-def _planned(
-    writer: Writer, stream: Stream, sources: tuple[BatchFile, ...], readers: Mapping[int, Reader], kept: bool
-) -> _Job:
-    """What readers make of the files, a look at the columns that others will read later, and the copies."""
+def _named(made: Mapping[int, Sequence[Answer]], folder: str) -> tuple[tuple[int, tuple[MadeFile, ...]], ...]:
+    """What readers have made, as the log says it."""
+    files = {id: [file for answer in answers for file in answer.files] for id, answers in made.items()}
+    return tuple(
+        (id, tuple(MadeFile(os.path.relpath(file.path, folder), file.rows, file.bytes) for file in own))
+        for id, own in files.items()
+    )
+
+
+def _planned(writer: Writer, stream: Stream, sources: tuple[BatchFile, ...], readers: Mapping[int, Reader]) -> _Job:
+    """What readers make of the files, and a look at the columns that others will read later."""
     engine, job = writer.transaction.store.engine, _Job()
     parts = shares(Batch(stream.id, 0, 0, sources), engine.cores, FEW_ROWS)
     for id, reader in readers.items():
@@ -129,8 +161,6 @@ def _planned(
         sources_of = [batch_source(part, stream, unseen) for part in parts]
         text = f"SELECT {looked} FROM {BATCH}"
         job.add(_LOOK, [Piece(text, source.inputs, source.views) for source in sources_of])
-    if kept:
-        job.copy(writer.transaction.store.streams.bulk_folder(stream), [source.path for source in sources])
     return job
 
 

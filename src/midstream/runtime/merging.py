@@ -32,6 +32,8 @@ MANY_ROWS = 1_000_000
 """A merge of more is shared among tasks, by the hash of the keys."""
 PATIENCE = 1.0
 """So many seconds a merge lets those go first who wait for an answer."""
+QUIET = 0.2
+"""So long nobody must have waited: who has just inserted may be about to ask."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,8 @@ class Merger:
         self._readers = readers
         self._lock = threading.Lock()
         self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="midstream-merge")
-        self._merging: set[int] = set()
+        self._merging: dict[int, Cancellation] = {}
+        """By reader, what stops the merge of its partials."""
         self.spent: dict[int, Merges] = {}
         """By reader."""
         self.now: Callable[[], datetime] = lambda: datetime.now(timezone.utc)
@@ -73,6 +76,10 @@ class Merger:
 
     def close(self) -> None:
         self._cancellation.cancel()
+        with self._lock:
+            merging = list(self._merging.values())
+        for stop in merging:
+            stop.cancel()
         self._pool.shutdown(wait=True)
 
     def wait(self) -> None:
@@ -85,12 +92,12 @@ class Merger:
             is_read = self._is_read(reader.state)
             if reader.id in self._merging or not reader.state.crowded((), idle=True, is_read=is_read):
                 return
-            self._merging.add(reader.id)
+            stop = self._merging[reader.id] = Cancellation()
         try:
-            self._pool.submit(self._merge_all, reader)
+            self._pool.submit(self._merge_all, reader, stop)
         except RuntimeError:
             # The database is being closed.
-            self._merging.discard(reader.id)
+            self._merging.pop(reader.id, None)
 
     def sweep(self) -> None:
         """Lets what is dead by now go from states that nothing else makes smaller."""
@@ -179,29 +186,37 @@ class Merger:
             self.spent[reader.id] = known.plus(before, after, time.monotonic() - started)
 
     def forget(self, reader_id: int) -> None:
-        """A pipeline is gone."""
+        """A pipeline is gone: what is being merged of it is of no use."""
         with self._lock:
             self.spent.pop(reader_id, None)
+            stop = self._merging.get(reader_id)
+        if stop is not None:
+            stop.cancel()
 
-    def _merge_all(self, reader: PipelineReader) -> None:
+    def _merge_all(self, reader: PipelineReader, stop: Cancellation) -> None:
         try:
             self._stand_back()
-            while not self._cancellation.requested and self._merge(reader):
+            while not (self._cancellation.requested or stop.requested) and self._merge(reader, stop):
                 self._stand_back()
         except Error:
             # It is tried again when the next file comes; nothing depends on it but speed.
             pass
         finally:
             with self._lock:
-                self._merging.discard(reader.id)
+                self._merging.pop(reader.id, None)
 
     def _stand_back(self) -> None:
-        """A reader who waits has the cores first, for a while."""
-        end = time.monotonic() + PATIENCE
-        while self._store.streams.cuts and time.monotonic() < end and not self._cancellation.raised.wait(0.02):
-            pass
+        """A reader who waits, or is about to, has the cores first, for a while."""
+        last_seen = time.monotonic()
+        end = last_seen + PATIENCE
+        while not self._cancellation.raised.wait(0.02):
+            now = time.monotonic()
+            if self._store.streams.cuts:
+                last_seen = now
+            if now >= end or now - last_seen >= QUIET:
+                return
 
-    def _merge(self, reader: PipelineReader) -> bool:
+    def _merge(self, reader: PipelineReader, stop: Cancellation) -> bool:
         """Many files of one level become one of the next; whether there were many."""
         streams, state = self._store.streams, reader.state
         old = state.crowded(streams.cuts, idle=streams.is_idle(reader.id), is_read=self._is_read(state))
@@ -210,7 +225,7 @@ class Merger:
         dead = self._dead(state)
         pieces = self._merge_pieces(state, old, dead)
         run, kernel, started = self._store.engine.run, state.program.kernel, time.monotonic()
-        answers = run(kernel, pieces, label="merge partials", cancellation=self._cancellation)
+        answers = run(kernel, pieces, label="merge partials", cancellation=stop)
         upto, level = max(file.upto for file in old), max(file.level for file in old) + 1
         new = kept_files(self._store, answers, upto, level)
         self._looks.note(new, dead)

@@ -6,6 +6,7 @@ each stream's readers absorb them, in order, as one job for all readers of a str
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections import deque
@@ -24,12 +25,12 @@ from midstream.log.backlog import Backlog
 from midstream.log.batches import Batch, BatchFile, Sealed, Sealer, write_parquet
 from midstream.log.files import FileSystem, disk_errors
 from midstream.log.journal import DataRecord, Insert, Journal, Segment, Unkept
-from midstream.log.records import BulkFile, FilesRecord
-from midstream.maintenance.engine import Cancellation
+from midstream.log.records import BulkFile, FilesRecord, MadeFile
+from midstream.maintenance.engine import Answer, Cancellation, WrittenFile
 from midstream.relations.catalog import CatalogState, ReaderEntry
 from midstream.relations.stream import Stream
 from midstream.relations.view import ContinuousView
-from midstream.runtime.absorbing import Absorber, Feed, Standing, Work
+from midstream.runtime.absorbing import Absorber, Ahead, Feed, Standing, Work
 from midstream.runtime.readers import Reader, ReaderMaker
 from midstream.runtime.store import Store
 from midstream.runtime.stream_status import Rates, ReaderStatus, StreamStatus
@@ -86,6 +87,7 @@ class Streams:
             reserve_scns=catalog.reserve_scns,
             moved=catalog.advance,
             accepted=self._accepted,
+            have_all=self._have_all,
         )
         catalog.advance(self.journal.last_scn)
         self._sealer = Sealer(str(self.path), files, self.journal)
@@ -127,6 +129,8 @@ class Streams:
         for segment in self.journal.closed:
             for record in segment.records:
                 self._accepted(record)
+                if isinstance(record, FilesRecord):
+                    self._recall(record)
         for feed in self._feeds.values():
             self._settle(feed)
         tidy()
@@ -162,6 +166,20 @@ class Streams:
                 for file in self.files.names(f"{folder}/bulk"):
                     if (int(name), f"bulk/{file}") not in named:
                         self.files.remove(f"{folder}/bulk/{file}")
+
+    def _recall(self, record: FilesRecord) -> None:
+        """What readers had made of rows that are not kept, and have yet to take in."""
+        feed = self._feeds.get(record.stream_id)
+        standings = feed.readers if feed is not None else {}
+        readers = {id: s.reader for id, s in standings.items() if s.entry.absorbed < record.scn}
+        for file in record.files:
+            if file.made is not None:
+                made = {id: [self._answer(files)] for id, files in file.made if id in readers}
+                path = f"{self.path}/{record.stream_id}/{file.path}"
+                self.absorber.remember(Ahead(frozenset([path]), made, readers))
+
+    def _answer(self, files: Sequence[MadeFile]) -> Answer:
+        return Answer(files=tuple(WrittenFile(f"{self._store.path}/{f.path}", f.rows, f.bytes, "") for f in files))
 
     # --- definitions -----------------------------------------------------------------------------
 
@@ -296,6 +314,17 @@ class Streams:
             able = [s for s in standings if not s.reader.needs_places and s.reader.kernel == "duckdb"]
             return {s.entry.id: s.reader for s in able}
 
+    def are_all(self, stream: Stream, readers: Mapping[int, Reader]) -> bool:
+        """Whether nobody else reads a stream."""
+        with self._lock:
+            feed = self._feeds.get(stream.id)
+            return feed is not None and stream.history is None and feed.readers.keys() <= readers.keys()
+
+    def _have_all(self, stream_id: int, file: BulkFile) -> bool:
+        """In the journal's turn, in which no reader comes."""
+        feed = self._feeds.get(stream_id)
+        return feed is None or self.absorber.have_all(f"{self.path}/{stream_id}/{file.path}", feed.readers)
+
     def columns_read_later(self, stream: Stream, ahead: Mapping[int, Reader]) -> frozenset[str]:
         """The columns that readers will read when rows have their place: all, where the history is kept."""
         if stream.history is not None:
@@ -320,9 +349,12 @@ class Streams:
         return BulkFile(f"bulk/{name}", rows.num_rows, size)
 
     def discard(self, rows: StreamRows) -> None:
-        """Removes the files of rows that will not be."""
+        """Removes the files of rows that will not be, and what readers had made of them."""
         for file in rows.files:
-            self._remove(f"{self.path}/{rows.stream.id}/{file.path}")
+            path = f"{self.path}/{rows.stream.id}/{file.path}"
+            for made in self.absorber.made_of(path):
+                self.files.remove(made)
+            self._remove(path)
 
     def _remove(self, path: str) -> None:
         self.absorber.forget(path)
@@ -355,11 +387,21 @@ class Streams:
         if rows.files:
             with disk_errors("the rows could not be written"):
                 try:
-                    for file in rows.files:
-                        self.files.sync_file(f"{self.path}/{rows.stream.id}/{file.path}")
-                    self.files.sync_folder(f"{self.path}/{rows.stream.id}/bulk")
+                    paths = [path for file in rows.files for path in self._paths(rows.stream, file)]
+                    for path in paths:
+                        self.files.sync_file(path)
+                    for folder in {os.path.dirname(path) for path in paths}:
+                        self.files.sync_folder(folder)
                 except FileNotFoundError:
                     raise _dropped(rows.stream) from None
+
+    def _paths(self, stream: Stream, file: BulkFile) -> list[str]:
+        """What must be on the disk before the log names it."""
+        if file.made is None:
+            return [f"{self.path}/{stream.id}/{file.path}"]
+        feed = self._feeds.get(stream.id)
+        readers = feed.readers if feed is not None else {}
+        return [f"{self._store.path}/{made.path}" for id, files in file.made if id in readers for made in files]
 
     def append(self, inserts: Sequence[StreamRows], insert: Insert) -> int:
         for rows in inserts:

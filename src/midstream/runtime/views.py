@@ -96,11 +96,12 @@ class Views:
             if not known & set(reader.state.views):
                 self._store.streams.unregister(entry.id)
         folders: dict[str, set[str]] = {}
-        for _, reader in self.readers():
+        for entry, reader in self.readers():
             self._attend(reader)
             hold_folder(reader.state.folder)
             static = [file for kept in reader.state.statics.values() for file in kept.files]
-            names = {os.path.basename(file.path) for file in (*reader.state.files, *static)}
+            ahead = self._store.streams.absorber.made_by(entry.id)
+            names = {os.path.basename(path) for path in (*(f.path for f in (*reader.state.files, *static)), *ahead)}
             folders.setdefault(os.path.basename(reader.state.folder), {HOLDER}).update(names)
         for view in self._store.catalog.state.relations.values():
             if isinstance(view, ContinuousView) and view.is_windowed:
@@ -264,6 +265,8 @@ class Views:
                 continue
             self._store.streams.unregister(entry.id)
             self.merger.forget(entry.id)
+            for path in self._store.streams.absorber.made_by(entry.id):
+                self._store.streams.files.remove(path)
             reader.state.doom()
 
     # --- reading ---------------------------------------------------------------------------------

@@ -48,7 +48,8 @@ _SETTINGS: Mapping[str, object] = {
     "allow_community_extensions": False,
     "python_enable_replacements": False,
     "python_scan_all_frames": False,
-    "parquet_metadata_cache": True,
+    # It never forgets: files come and go, and each would leave some 16 kB behind.
+    "parquet_metadata_cache": False,
     "preserve_insertion_order": True,
 }
 

@@ -145,8 +145,13 @@ def _context_settings(master: str, resources: Resources, work_folder: str) -> di
         "spark.driver.memory": f"{resources.heap >> 20}m",
         "spark.driver.maxResultSize": "0",
         "spark.driver.extraJavaOptions": " ".join(
-            [f"-Dlog4j2.configurationFile=file:{log_settings}", "-XX:+UseParallelGC", "-Xss4m", *java_options()]
+            [f"-Dlog4j2.configurationFile=file:{log_settings}", *_memory_options(resources), *java_options()]
         ),
+        # What Spark remembers of jobs that are over, though nobody looks.
+        "spark.ui.retainedJobs": "100",
+        "spark.ui.retainedStages": "100",
+        "spark.ui.retainedTasks": "1000",
+        "spark.sql.ui.retainedExecutions": "20",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.python.unix.domain.socket.enabled": "true",
@@ -169,6 +174,11 @@ def _context_settings(master: str, resources: Resources, work_folder: str) -> di
             "spark.executorEnv.PYTHONPATH": str(_package_root()),
         }
     return settings
+
+
+def _memory_options(resources: Resources) -> list[str]:
+    """Small jobs leave much garbage: with no bound, a third of the heap fills with it before any of it is collected."""
+    return ["-XX:+UseParallelGC", f"-XX:MaxNewSize={resources.heap >> 23}m", "-Xss4m"]
 
 
 def _start_failed(failure: Exception) -> EngineError:

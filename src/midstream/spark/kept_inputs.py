@@ -1,8 +1,8 @@
 """Inputs that a worker reads again and again stay in its memory: a table that every batch is joined with, say.
 
 An input is known by its content: the files, each with its size and time of change, and the columns taken. The second
-time that a worker sees one, it keeps it as a table of its DuckDB, whose memory limit holds for it too; the least
-recently used go first when all together would be too large.
+time that a worker sees one, it keeps it as a table of its DuckDB, whose memory limit holds for it too. What is of no
+file any more goes when the next is kept; the least recently used go first when all together would be too large.
 
     kept = KeptInputs(memory=1 << 30)
     connection.execute(f"CREATE TEMP VIEW customers AS {kept.select(connection, files)}")
@@ -36,6 +36,7 @@ _Content = tuple[object, ...]
 @dataclass(frozen=True)
 class _Kept:
     table: str
+    path: str
     bytes: int
 
 
@@ -86,7 +87,7 @@ class KeptInputs:
             self._kept.move_to_end(content)
         elif content in self._seen_once:
             del self._seen_once[content]
-            if not self._keep(connection, content, text, size):
+            if not self._keep(connection, content, path, text, size):
                 return None
         else:
             self._seen_once[content] = None
@@ -96,22 +97,28 @@ class KeptInputs:
         self._in_use.add(content)
         return self._kept[content].table
 
-    def _keep(self, connection: duckdb.DuckDBPyConnection, content: _Content, text: str, size: int) -> bool:
+    def _keep(self, connection: duckdb.DuckDBPyConnection, content: _Content, path: str, text: str, size: int) -> bool:
         """Keeps an input if there is room, or can be made without what this task reads."""
+        idle = [known for known in self._kept if known not in self._in_use]
+        for known in [known for known in idle if not os.path.exists(self._kept[known].path)]:
+            idle.remove(known)
+            self._drop(connection, known)
         while self.bytes + size > min(self._room, _LARGEST):
-            oldest = next((known for known in self._kept if known not in self._in_use), None)
-            if oldest is None:
+            if not idle:
                 return False
-            gone = self._kept.pop(oldest)
-            connection.execute(f"DROP TABLE memory.main.{quote_name(gone.table, 'duckdb')}")
+            self._drop(connection, idle.pop(0))
         self._made += 1
         table = f"kept {self._made}"
         try:
             connection.execute(f"CREATE TABLE memory.main.{quote_name(table, 'duckdb')} AS {text}")
         except duckdb.OutOfMemoryException:
             return False
-        self._kept[content] = _Kept(table, size)
+        self._kept[content] = _Kept(table, path, size)
         return True
+
+    def _drop(self, connection: duckdb.DuckDBPyConnection, known: _Content) -> None:
+        gone = self._kept.pop(known)
+        connection.execute(f"DROP TABLE memory.main.{quote_name(gone.table, 'duckdb')}")
 
 
 def _state(path: str) -> tuple[int, int]:

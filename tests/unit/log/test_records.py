@@ -12,6 +12,7 @@ from midstream.ingest.arrow_types import arrow_type
 from midstream.log.records import (
     BulkFile,
     FilesRecord,
+    MadeFile,
     Record,
     RowsRecord,
     Standing,
@@ -97,6 +98,9 @@ def test_records_of_all_kinds_come_back_in_order() -> None:
     records: list[Record] = [
         RowsRecord(7, ((3, 1), (5, 2)), 40, 1.25, 12, batch),
         FilesRecord(8, 6, 100, 1.5, (BulkFile("bulk/a.parquet", 10, 99), BulkFile("bulk/b.parquet", 1, 9))),
+        FilesRecord(
+            8, 7, 111, 1.5, (BulkFile("made/c", 10, 99, ((3, (MadeFile("views/x/d.parquet", 2, 50),)), (4, ()))),)
+        ),
         StandingRecord(6, (Standing(7, 43, 1000), Standing(8, 111, 2**40))),
         StandingRecord(0, ()),
         VerdictRecord(6, committed=True),
