@@ -223,7 +223,8 @@ def is_window_bound(node: exp.Expression) -> bool:
 
 
 def window_words(windows: Sequence[Window], number: int, first_slots: Mapping[int, int]) -> dict[str, str]:
-    """What the constants are in window `number`; a landmark by time begins with the first basic window with rows."""
+    """What the constants are in window `number`; a landmark by time begins with the first slide that rows came to,
+    however small its basic windows are."""
     words: dict[str, str] = {}
     for index, window in enumerate(windows):
         start, end = window.span(number)
@@ -231,7 +232,7 @@ def window_words(windows: Sequence[Window], number: int, first_slots: Mapping[in
         if start == EVER and index in first_slots:
             # What is before is no basic window: sums of them have such numbers.
             first = first_slots[index]
-            start = first * window.slots.unit
+            start = first * window.slots.unit // window.slide * window.slide
         words[_kind(index, "first")], words[_kind(index, "last")] = str(first), str(last)
         words[_kind(index, "start")] = _shown(start, window.slots)
         words[_kind(index, "end")] = _shown(end, window.slots)

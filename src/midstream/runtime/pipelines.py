@@ -65,7 +65,10 @@ class PipelineReader:
         return [self._windowed_piece(batch, watermarks) for batch in batches]
 
     def _watermarks(self, batch: Batch) -> Watermarks:
-        return self._clock_now(batch.after).watermarks(batch, lateness_of(self.stream))
+        """A row can be late only for windows that go by the stream's own time, whoever else looks at that."""
+        if self.clock is None:
+            return Watermarks({}, has_late=False)
+        return self.clock_at(batch.after).watermarks(batch, lateness_of(self.stream))
 
     def piece_of(self, batch: Batch) -> Piece:
         """All rows of a batch as partials."""
@@ -73,7 +76,7 @@ class PipelineReader:
 
     def clock_after(self, batch: Batch) -> Clock | None:
         """Where a windowed pipeline stands behind a batch, as far as that is known before it is absorbed."""
-        return self._clock_now(batch.after).after(batch, None, None) if self.state.clock is not None else None
+        return self.clock_at(batch.after).after(batch, None, None) if self.state.clock is not None else None
 
     def _piece(self, batch: Batch) -> Piece:
         kernel, columns = self.kernel, self.feed_columns()
@@ -103,7 +106,7 @@ class PipelineReader:
         """What the stream had kept up to an SCN is among the partials; nobody has seen a window yet."""
         state = self.state
         if state.clock is not None:
-            clock = self._clock_now(upto)
+            clock = self.clock_at(upto)
             lows = [row["low"] for row in answer.checks[LOW].to_pylist()]
             state.clock = clock.since([slot for slot in lows if slot is not None])
         state.files, state.backfill = [*files, *state.files], None
@@ -124,7 +127,7 @@ class PipelineReader:
             f"SELECT min({quote_name(SLOT, self.kernel)}) AS low FROM {quote_name(self.feed.stream_scan, self.kernel)}"
         )
 
-    def _clock_now(self, after: int) -> Clock:
+    def clock_at(self, after: int) -> Clock:
         """Where the stream stands before a batch; a pipeline that has seen nothing goes by what others have seen."""
         clock = self.state.clock
         assert clock is not None
@@ -144,7 +147,7 @@ class PipelineReader:
             low = [row["low"] for answer in answers for row in answer.checks[LOW].to_pylist()]
             arrived = [row["arrival"] for answer in answers for row in answer.checks[ARRIVAL].to_pylist()]
             newest = max((moment for moment in arrived if moment is not None), default=None)
-            clock = self._clock_now(batch.after).after(
+            clock = self.clock_at(batch.after).after(
                 batch, min((slot for slot in low if slot is not None), default=None), _microseconds(newest)
             )
 

@@ -55,6 +55,8 @@ class WindowLog:
     """What is kept of pairs of windows, by pipeline."""
     totals: dict[str, Total] = field(default_factory=dict)
     """What the groups of the last window come to, by pipeline, where the next is made from it."""
+    gone: int = 0
+    """The SCN of the newest result that is no longer kept."""
 
     @property
     def files(self) -> list[KeptFile]:
@@ -89,7 +91,9 @@ class WindowLog:
     def trim(self, view: ContinuousView) -> list[KeptFile]:
         """Forgets results that are not to be kept; the files that nobody needs then."""
         before = {id(result.file): result.file for result in self.results if result.file is not None}
-        self.results = self.kept(view)
+        kept = self.kept(view)
+        dropped = self.results[: len(self.results) - len(kept)]
+        self.results, self.gone = kept, max((result.scn for result in dropped), default=self.gone)
         left = {id(result.file) for result in self.results}
         return [file for place, file in before.items() if place not in left]
 
@@ -104,6 +108,7 @@ class WindowLog:
                 "looked": self.looked,
                 "more": self.more,
                 "horizon": self.horizon,
+                "gone": self.gone,
                 "pairs": {name: [p.done, [file.written() for file in p.files]] for name, p in self.pairs.items()},
                 "totals": {
                     name: [total.number, total.file.written() if total.file is not None else None]
@@ -148,4 +153,5 @@ class WindowLog:
                 name: Total(number, KeptFile(f"{folder}/{file[0]}", *file[1:]) if file is not None else None)
                 for name, (number, file) in value.get("totals", {}).items()
             },
+            value.get("gone", 0),
         )

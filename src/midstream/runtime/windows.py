@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from midstream.errors import Cancelled, Error, InternalError
+from midstream.errors import Cancelled, Error, InternalError, StorageError
 from midstream.maintenance.engine import Cancellation, Piece
 from midstream.plan.cut import Program, ViewPlan
 from midstream.plan.windows import session_words
@@ -276,7 +276,7 @@ class Windows:
             lasts.append(min(window.last_before(position) for position in known))
             clocks = [reader.state.clock for _, reader in own if reader.state.clock is not None]
             lows = [clock.low for clock in clocks if clock.low is not None]
-            if lows and log.next is None:
+            if lows and (log.next is None or index not in firsts):
                 firsts[index] = min(lows)
             if lows or not window.slots.is_time:
                 begins.append(window.first_with(min(lows, default=0)))
@@ -293,10 +293,20 @@ class Windows:
         if slots.by == "rows":
             return clock.rows
         if slots.by == "column":
-            return clock.watermark(lateness_of(reader.stream))
+            return self._watermark(entry, reader)
         if now is not None and not self._store.streams.has_news(entry.stream_id, entry.absorbed, _LAST_SCN):
             return now
         return clock.arrived
+
+    @staticmethod
+    def _watermark(entry: ReaderEntry, reader: PipelineReader) -> int | None:
+        """A stream's own time may have come far before the view was made."""
+        try:
+            clock = reader.clock_at(entry.absorbed)
+        except StorageError:
+            # Who follows the stream's time has yet to come so far.
+            return None
+        return clock.watermark(lateness_of(reader.stream))
 
     # --- computing -------------------------------------------------------------------------------
 

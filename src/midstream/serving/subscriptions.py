@@ -214,6 +214,12 @@ class WindowResults:
         self._store, self._view = store, view
         log = store.views.windows.log_of(view)
         known = list(log.results)
+        if after is not None and after < log.gone:
+            raise HistoryGone(
+                f'results of view "{view.name}" after SCN {after} are no longer kept',
+                detail=f"Windows up to SCN {log.gone} are gone.",
+                hint="Subscribe without an SCN, and keep more: WITH (retain = …).",
+            )
         self._seen = known if after is None else [result for result in known if result.scn <= after]
         self._next = log.handed_out - len(known) + len(self._seen)
         """How many results there were before the one that it gets next."""

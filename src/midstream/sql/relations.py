@@ -260,7 +260,7 @@ class RelationReader(CallReader):
 
     def _bracket(self) -> Reading:
         self.expect("[")
-        if self.sees("window") or (self.sees_any("landmark", "session") and self.peek().value != "]"):
+        if self.sees_any("window", "landmark", "session"):
             reading: Reading = self._window_words()
         else:
             first = self.expression()
@@ -421,7 +421,8 @@ class RelationReader(CallReader):
         token = self.token
         self.take("interval")
         text = self.string()
-        unit = self.take_any("second", "minute", "hour", "day", "week")
+        units = ("second", "minute", "hour", "day", "week")
+        unit = self.take_any(*units, *(f"{unit}s" for unit in units))
         length = microseconds_of(f"{text} {unit}" if unit else text)
         if not length:
             self.fail_at(token, InvalidParameter(f'"{text}" is not a length of time that a window can have'))
