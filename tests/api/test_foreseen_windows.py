@@ -129,7 +129,9 @@ def test_a_batch_that_another_job_is_about_to_absorb_counts(joined: Any, first: 
     streams: dict[str, list[int]] = {"s": [1, 2, 3, 1], "other": [1, 1, 2, 3]}
     for name, numbers in streams.items():
         feed(joined, *numbers, stream=name)
-    assert rows(joined, "SELECT * FROM by_pairs") == pairs_of(streams["s"], streams["other"])
+    for view in ("by_pairs", "anew"):
+        # Nothing is foreseen of a view that has yet to hand out its first window.
+        assert rows(joined, f"SELECT * FROM {view}") == pairs_of(streams["s"], streams["other"])
     before = {view: windows_told(joined, view) for view in ("by_pairs", "anew")}
     with held(joined, f'absorb 2 rows of "{first}"') as jobs:
         streams[first] += [3, 3]
