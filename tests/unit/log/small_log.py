@@ -38,6 +38,8 @@ class Log:
     scns: list[int] = field(default_factory=list)
     """The newest SCN each time that it moved."""
     accepted: list[DataRecord] = field(default_factory=list)
+    made: set[str] = field(default_factory=set)
+    """Of these, all readers have what they need."""
     journal: Journal = field(init=False)
 
     def __post_init__(self) -> None:
@@ -54,6 +56,7 @@ class Log:
             reserve_scns=self._reserve,
             moved=self.scns.append,
             accepted=self.accepted.append,
+            have_all=lambda stream_id, file: file.path in self.made,
             clock=lambda: self.now,
         )
         for stream_id in self.wanted:

@@ -9,7 +9,7 @@ import pytest
 
 from midstream.errors import Closed, Error
 from midstream.log.journal import Insert, NowWanted, Segment, Unkept
-from midstream.log.records import BulkFile, RowsRecord, Standing
+from midstream.log.records import BulkFile, FilesRecord, MadeFile, RowsRecord, Standing
 from unit.log.small_log import Kept, Log, insert_of, table_of
 
 THREADS = 8
@@ -76,6 +76,18 @@ def test_rows_that_were_left_out_for_want_of_a_reader_are_asked_for_again(log: L
     assert refused.value.sqlstate == "40001"
     assert log.insert(1) == 1, "no SCN was used"
     assert log.journal.standing(8).rows == 0 and log.journal.standing(7).rows == 1
+
+
+def test_rows_that_lie_in_no_file_count_if_all_readers_have_what_they_need_of_them(log: Log) -> None:
+    made = BulkFile("made/x", 10, 80, made=((3, (MadeFile("views/a.parquet", 2, 20),)),))
+    with pytest.raises(NowWanted):
+        log.journal.append(Insert({7: [table_of(1), made]}))
+    log.made.add("made/x")
+    assert log.journal.append(Insert({7: [table_of(1), made]})) == 1
+    for journal in (log.journal, log.open()):
+        records = [record for segment in [*journal.closed, journal.active] for record in segment.records]
+        assert [record.files for record in records if isinstance(record, FilesRecord)] == [(made,)]
+        assert journal.standing(7).rows == 11
 
 
 def test_what_is_accepted_is_told_before_the_scn_moves(log: Log) -> None:
