@@ -137,7 +137,30 @@ SELECT loc, max(temp) OVER w - min(temp) FILTER (WHERE at > 4) OVER w, rank() OV
   WINDOW w AS (PARTITION BY loc ORDER BY at);
 SELECT at, count(temp) OVER (PARTITION BY temp % 2, loc ORDER BY at), bool_or(temp > 3) OVER (PARTITION BY temp % 2, loc
   ORDER BY at) FROM ticks;
-SELECT at, sum(temp) OVER (PARTITION BY loc ORDER BY at), lag(temp) OVER (PARTITION BY loc ORDER BY at) FROM ticks
+SELECT at, sum(temp) OVER (PARTITION BY loc ORDER BY at), lag(temp) OVER (PARTITION BY loc ORDER BY at) FROM ticks;
+SELECT o.oid FROM orders o WHERE NOT EXISTS (SELECT 1 FROM lines l WHERE l.oid = o.oid
+  AND NOT EXISTS (SELECT 1 FROM other t WHERE t.a = o.x AND t.b = l.item));
+SELECT o.oid FROM orders o WHERE EXISTS (SELECT 1 FROM lines l WHERE l.oid = o.oid
+  AND l.price > (SELECT max(t.b) FROM other t WHERE t.a = o.x));
+SELECT u.name, (SELECT (SELECT max(t.b) FROM other t WHERE t.a = o.x) FROM orders o WHERE o.uid = u.id
+  ORDER BY o.oid LIMIT 1) FROM users u;
+SELECT u.id, (SELECT count(*) + (SELECT sum(t.b) FROM other t) FROM orders o WHERE o.uid = u.id) FROM users u;
+SELECT u.id FROM users u WHERE EXISTS (SELECT 1 FROM orders o WHERE o.uid = u.id AND EXISTS (SELECT 1 FROM lines l
+  WHERE l.oid = o.oid AND l.item <= u.id AND NOT EXISTS (SELECT 1 FROM other t WHERE t.a = l.item AND t.b < u.age)));
+SELECT a, b, (SELECT count(*) FROM orders o WHERE o.x = t.a), row_number() OVER (PARTITION BY b ORDER BY a, c)
+  FROM other t;
+SELECT oid, a IN (SELECT item FROM lines), sum((SELECT count(*) FROM lines l WHERE l.oid = o.oid)) OVER (PARTITION BY x)
+  FROM orders o JOIN other t ON t.b = o.x;
+SELECT oid, rank() OVER (PARTITION BY uid ORDER BY (SELECT count(*) FROM lines l WHERE l.oid = o.oid)) FROM orders o;
+SELECT o.x, count(*) OVER (PARTITION BY o.x), l.price FROM orders o FULL JOIN lines l ON l.oid = o.oid;
+SELECT o.oid, l.item FROM orders o LEFT JOIN lines l ON l.oid = o.oid
+  AND EXISTS (SELECT 1 FROM other t WHERE t.a = l.item AND t.b <= o.x) AND o.x NOT IN (SELECT b FROM other);
+SELECT o.oid, l.item FROM orders o RIGHT JOIN lines l ON l.oid = o.oid
+  AND EXISTS (SELECT 1 FROM other t WHERE t.a = l.item);
+SELECT o.oid, l.item FROM orders o FULL JOIN lines l ON l.oid = o.oid AND l.item IN (SELECT t.a FROM other t);
+SELECT uid, count(*) FROM orders o GROUP BY uid HAVING count(*) > (SELECT age - 16 FROM users u WHERE u.id = o.uid);
+SELECT x, count(*), (SELECT count(*) FROM other t WHERE t.a = o.x), grouping(x) FROM orders o GROUP BY x;
+SELECT o.oid, s.i FROM orders o LEFT JOIN generate_series(1, (SELECT max(b) FROM other)) AS s(i) ON s.i = o.x
 """
 SHAPES = tuple(" ".join(text.split()) for text in QUERIES.split(";"))
 

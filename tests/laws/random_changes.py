@@ -487,6 +487,72 @@ class DeltaQueryMaker:
         link = self._link_text(self.choices.pick(from_.sources), source)
         return f"{negated}EXISTS (SELECT 1 FROM {inner.text} WHERE {link}{also})"
 
+    def nested_subquery(self) -> ShapedQuery:
+        """A subquery that holds another, which knows the rows of both queries around it."""
+        from_ = self._from(self.choices.pick([1, 1, 2]))
+        made = self._nested(from_, self.choices.between(1, 2))
+        if self.choices.chance(3):
+            return self._select([*self._terms(from_), Term(f"({made})", "boolean")], from_, key=True)
+        return self._select(self._terms(from_), self._filtered(from_.also(made)), key=True)
+
+    def _nested(self, from_: From, depth: int) -> str:
+        if not depth:
+            return self._any_test(from_)
+        inner = self._inner()
+        [source, *_] = inner.sources
+        link = self._link_text(self.choices.pick(from_.sources), source)
+        both = From((*from_.sources, *inner.sources), inner.text)
+        within = self._nested(both, depth - 1)
+        number, function = self._leaf("int", inner.sources).sql, self.choices.pick(["max", "sum", "count"])
+        match self.choices.draw(5):
+            case 0 | 1:
+                word = self.choices.pick(["EXISTS", "NOT EXISTS"])
+                return f"{word} (SELECT 1 FROM {inner.text} WHERE {link} AND {within})"
+            case 2:
+                value = f"{function}({number}) FILTER (WHERE {within})"
+                return f"{self.choices.between(0, 3)} <= (SELECT {value} FROM {inner.text} WHERE {link})"
+            case 3:
+                having = f"count(*) > {self._scalar(From((), ''))}"
+                return (
+                    f"EXISTS (SELECT {function}({number}) FROM {inner.text} WHERE {link} AND {within} HAVING {having})"
+                )
+            case _:
+                chosen = f"SELECT {number} FROM {inner.text} WHERE {link} AND {within}"
+                return f"{self._int_column(from_.sources)} {self.choices.pick(['', 'NOT '])}IN ({chosen})"
+
+    def _any_test(self, from_: From) -> str:
+        """A condition with a subquery, over rows of any of some sources."""
+        if self.choices.chance(3):
+            return f"{self._leaf('int', from_.sources).sql} {self.choices.pick(OPERATORS)} {self._scalar(from_)}"
+        test = self._subquery_test(from_, self.choices.pick(["", "NOT "]))
+        if test.endswith(")") and self.choices.chance(2) and "EXISTS" in test:
+            return f"{test[:-1]} AND {self._int_column(from_.sources)} <= {self.choices.between(0, 4)})"
+        return test
+
+    def _scalar(self, from_: From) -> str:
+        inner, function = self._inner(), self.choices.pick(["count", "max", "sum", "min"])
+        sources = [self.choices.pick(from_.sources)] if from_.sources and not self.choices.chance(4) else []
+        where = "".join(f" WHERE {self._link_text(source, inner.sources[0])}" for source in sources)
+        return f"(SELECT {function}({self._leaf('int', inner.sources).sql}) FROM {inner.text}{where})"
+
+    def having_subquery(self) -> ShapedQuery:
+        """A subquery over the key of a group, or over all groups, in HAVING or beside aggregates."""
+        from_ = self._filtered(self._from(self.choices.pick([1, 2])))
+        key = self._int_column(from_.sources)
+        keys = () if "." not in key or self.choices.chance(5) else (Term(key, "int"),)
+        alias, _, name = key.partition(".")
+        groups = From((Source(alias, (Field(name, "int"),), None),) if keys else (), "")
+        terms = [*keys, *(self._aggregate(from_) for _ in range(self.choices.between(1, 2)))]
+        tail = f" GROUP BY {key}" if keys else ""
+        match self.choices.draw(4 if keys else 2):
+            case 0:
+                terms.append(Term(self._scalar(groups), "bigint"))
+            case 1:
+                tail += f" HAVING count(*) {self.choices.pick(OPERATORS)} {self._scalar(groups)}"
+            case _:
+                tail += f" HAVING {self._any_test(groups)}"
+        return self._select(terms, replace(from_, key=None), tail=tail)
+
     def _inner(self) -> From:
         """What a subquery reads: a table, or two that are joined."""
         return self._from(2, joined=True) if self.choices.chance(5) else self._from(1)
@@ -500,13 +566,20 @@ class DeltaQueryMaker:
     def group_of_outer_join(self) -> ShapedQuery:
         return self._grouped(self._outer_from(2))
 
-    def _outer_from(self, count: int) -> From:
+    def outer_join_on_subquery(self) -> ShapedQuery:
+        from_ = self._outer_from(self.choices.pick([2, 2, 3]), on_subquery=True)
+        return self._select(self._terms(from_), self._filtered(from_), key=True)
+
+    def _outer_from(self, count: int, *, on_subquery: bool = False) -> From:
         first = self._from(1)
         sources, text, key = list(first.sources), first.text, first.key
         for _ in range(count - 1):
             new = self._source(self.choices.pick(self.tables))
             before, link, determined = self._link(sources, new)
-            kind = self.choices.pick(["LEFT", "RIGHT", "FULL", "LEFT"])
+            # PostgreSQL joins FULL by equalities alone.
+            kind = self.choices.pick(["LEFT", "RIGHT", "LEFT" if on_subquery else "FULL", "LEFT"])
+            if on_subquery:
+                link += f" AND {self._any_test(From((before, new), ''))}"
             if kind != "FULL" and self.choices.chance(4):
                 link += f" AND {self._predicate([before, new])}"
             key = key if kind == "LEFT" and determined == "new" else None
@@ -589,6 +662,23 @@ class DeltaQueryMaker:
         terms = self._terms(from_)
         over = [self._over(from_) for _ in range(self.choices.between(1, 2))]
         return self._select([*terms, *over], from_, key=True)
+
+    def windowed_subquery(self) -> ShapedQuery:
+        """A subquery beside a window function, in its argument, or in its order."""
+        from_ = self._filtered(self._from(self.choices.pick([1, 1, 2])))
+        part, value = f"PARTITION BY {self._column(from_).sql}", self._scalar(from_)
+        match self.choices.draw(5):
+            case 0:
+                made = [Term(value, "bigint"), self._over(from_)]
+            case 1:
+                made = [Term(f"({self._nested(from_, self.choices.draw(2))})", "boolean"), self._over(from_)]
+            case 2:
+                made = [Term(f"sum({value}) OVER ({part})", "bigint")]
+            case 3:
+                made = [Term(f"rank() OVER ({part} ORDER BY {value})", "bigint", False)]
+            case _:
+                made = [Term(f"count(*) OVER (PARTITION BY {value})", "bigint", False)]
+        return self._select([*self._terms(from_), *made], from_, distinct=self.choices.chance(4))
 
     def _over(self, from_: From) -> Term:
         everything = ", ".join(f"{s.alias}.{f.name}" for s in from_.sources for f in s.fields)
@@ -794,8 +884,12 @@ SHAPES: dict[str, Callable[[DeltaQueryMaker], ShapedQuery]] = {
     "intersect": DeltaQueryMaker.intersect,
     "top": DeltaQueryMaker.top,
     "windowed": DeltaQueryMaker.windowed,
+    "nested_subquery": DeltaQueryMaker.nested_subquery,
+    "outer_join_on_subquery": DeltaQueryMaker.outer_join_on_subquery,
+    "having_subquery": DeltaQueryMaker.having_subquery,
+    "windowed_subquery": DeltaQueryMaker.windowed_subquery,
 }
-WINDOWED = ("windowed",)
+WINDOWED = ("windowed", "windowed_subquery")
 """While a continuous query of this shape is there, its tables take nothing but INSERT."""
 
 

@@ -120,6 +120,9 @@ class Groups:
     def of(cls, terms: Terms, query: exp.Select, keys: Sequence[Node], *, grows: bool = False) -> Groups | None:
         nodes = [bare(node) for node in query.expressions]
         nodes += [query.args["having"].this] if query.args.get("having") else []
+        own = [found for node in nodes for found in node.walk()]
+        if any(is_query(found) or (isinstance(found, AggregateCall) and found.this == "grouping") for found in own):
+            return None
         calls = {text_of(found): found for node in nodes for found in aggregates_of(node)}
         arguments: list[Node] = []
         kept: dict[str, _Kept] = {}
@@ -128,8 +131,6 @@ class Groups:
             if made is None:
                 return None
             kept[text] = made
-        if any(isinstance(node, exp.Grouping) for part in nodes for node in part.walk()):
-            return None
         if not keys and not arguments:
             # A row must have something, where it only counts.
             arguments.append(number(1))

@@ -22,7 +22,7 @@ from midstream.plan.context import COMMIT, WEIGHT
 from midstream.plan.cut.build import NOT_DISTINCT, both, call, derived, number, output, plain_column
 from midstream.plan.cut.streams import items_of
 from midstream.plan.difference import foreign_keys
-from midstream.plan.difference.dependents import Dependent, dependents_of
+from midstream.plan.difference.dependents import Dependent, dependents_of, drop_watched
 from midstream.plan.difference.images import Image, commit_of, weight_of
 from midstream.plan.difference.keys import add_where
 from midstream.plan.difference.outer_joins import parts_of
@@ -51,7 +51,7 @@ class _Component:
 def terms_of(terms: Terms, query: exp.Select) -> list[exp.Select]:
     parts = parts_of(query)
     if parts is not None:
-        return [term for part in parts for term in terms_of(terms, part) if terms.images.reads_change(part)]
+        return [term for part in parts for term in terms.of_query(part)]
     reason = _has_no_rule(terms, query)
     if reason is not None:
         return terms.recomputed(query, reason)
@@ -68,6 +68,8 @@ def _has_no_rule(terms: Terms, query: exp.Select) -> str | None:
             continue
         if isinstance(item, exp.Lateral):
             return "LATERAL over a table that changed"
+        if isinstance(item, exp.Table) and terms.images.table_of(item) is None:
+            return "a function in FROM reads a table that changed"
         if isinstance(item, exp.Paren) or item.args.get("joins"):
             join = item.parent
             if not (isinstance(join, exp.Join) and join.args.get("side") == "LEFT"):
@@ -81,17 +83,18 @@ def _components(terms: Terms, query: exp.Select) -> list[_Component]:
     items = [item for item in items_of(query) if id(item) not in outer and images.reads_change(item)]
     inner: list[_Component] = []
     for item in items:
-        inner.append(_Component(_tag(item, len(inner)), _name(terms, item), _rows(terms, item), item))
+        inner.append(_Component(_tag([item], len(inner)), _name(terms, [item]), _rows(terms, item), item))
     inner = foreign_keys.in_order(terms, query, inner) if terms.uses_keys else sorted(inner, key=lambda c: -c.rows)
     dependents = [
-        _Component(_tag(found.node, len(inner) + place), _name(terms, found.node), 0, dependent=found)
+        _Component(_tag(found.nodes, len(inner) + place), _name(terms, found.nodes), 0, dependent=found)
         for place, found in enumerate(dependents_of(terms.images, query))
     ]
     return [*inner, *dependents]
 
 
-def _tag(node: Node, tag: int) -> int:
-    node.meta[_TAG] = tag
+def _tag(nodes: Sequence[Node], tag: int) -> int:
+    for node in nodes:
+        node.meta[_TAG] = tag
     return tag
 
 
@@ -101,8 +104,8 @@ def _rows(terms: Terms, item: Node) -> int:
     )
 
 
-def _name(terms: Terms, node: Node) -> str:
-    tables = [terms.images.table_of(table) for table in node.find_all(exp.Table)]
+def _name(terms: Terms, nodes: Sequence[Node]) -> str:
+    tables = [terms.images.table_of(table) for node in nodes for table in node.find_all(exp.Table)]
     return ", ".join(dict.fromkeys(table.name for table in tables if table is not None))
 
 
@@ -125,6 +128,8 @@ class _Term:
         proof = foreign_keys.proof_of_empty(self.terms, self.query, self.components, self.place)
         if proof is not None:
             self.terms.note(Step("empty", self.text(), proof))
+            assert self.component.item is not None
+            self.terms.images.watch(self.component.item)
             return []
         return self._with_change()
 
@@ -136,9 +141,9 @@ class _Term:
 
         changed = [part(place, component) for place, component in enumerate(self.components)]
         others = [
-            f"{_name(self.terms, item)}"
+            f"{_name(self.terms, [item])}"
             for item in items_of(self.query)
-            if item.meta.get(_TAG) is None and _name(self.terms, item)
+            if item.meta.get(_TAG) is None and _name(self.terms, [item])
         ]
         return " >< ".join([*changed, *others])
 
@@ -146,6 +151,7 @@ class _Term:
         """The block with each component as it was or is."""
         copy = self.terms.images.fresh(self.query)
         assert isinstance(copy, exp.Select)
+        drop_watched(copy)
         for node in [found for found in copy.walk() if isinstance(found, Node) and _TAG in found.meta]:
             if images[node.meta[_TAG]] is Image.PRE:
                 self.terms.images.put_before(node)
@@ -202,6 +208,7 @@ class _Term:
         copy = self._version(self._images(Image.PST) | ({as_now: Image.PST} if as_now is not None else {}))
         item = next(item for item in items_of(copy) if item.meta.get(_TAG) == self.component.tag)
         if isinstance(item, exp.Table):
+            self.terms.images.watch(item)
             weight = self.terms.images.put_change(item)
             commit = commit_of(item.alias)
         else:
@@ -256,7 +263,9 @@ class _Term:
             version.set("expressions", [*version.expressions, output(number(weight), WEIGHT)])
             versions.append(version)
         if keys is None:
-            terms.note(Step("recompute", self.text(), f"{dependent.word} meets its rows by no equality"))
+            for node in dependent.nodes:
+                terms.images.watch(node)
+            terms.note(Step("recompute", self.text(), dependent.reason))
         else:
             terms.note(Step("keyed", self.text(), f"{dependent.word}: rows that a change meets, after less before"))
         return versions

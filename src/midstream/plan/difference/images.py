@@ -7,7 +7,7 @@ In a tree each is a scan of its own; a table that did not change is the same bef
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Literal
 
@@ -38,13 +38,15 @@ class Changed:
     rows: int = 0
 
 
-_SETTLED = "settled"
+_SETTLED, _PLACE = "settled", "place"
 
 
 @dataclass(frozen=True)
 class Images:
     binding: Binding
     changed: Mapping[int, Changed]
+    watched: set[int] = field(default_factory=set)
+    """The places of tables whose change some term has, or was proved to need none."""
 
     def table_of(self, node: exp.Table) -> Table | None:
         """The table that an item stands for, as it is now."""
@@ -61,6 +63,14 @@ class Images:
 
     def reads_change(self, tree: Node) -> bool:
         return next(self.changed_tables(tree), None) is not None
+
+    def watch(self, tree: Node) -> None:
+        """Whatever a tree reads is accounted for."""
+        self.watched.update(self.places_in(tree))
+
+    def places_in(self, tree: Node) -> set[int]:
+        """The places where a query reads tables that changed; copies of it have the same."""
+        return {table.meta[_PLACE] for table in self.changed_tables(tree) if _PLACE in table.meta}
 
     def put_before(self, tree: Node) -> None:
         """Turns every changed table of a tree into what it was before, but where that is settled."""
@@ -85,6 +95,12 @@ class Images:
     def fresh(self, tree: Node) -> Node:
         """A copy whose sources have names of their own."""
         return with_fresh_aliases(self.binding, tree)
+
+
+def number_places(tree: Node) -> None:
+    """Gives each place of a query where a table may be read a number."""
+    for place, table in enumerate(tree.find_all(exp.Table)):
+        table.meta[_PLACE] = place
 
 
 def commit_of(alias: str) -> Node:

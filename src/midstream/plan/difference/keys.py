@@ -81,8 +81,10 @@ def _place_beside(query: exp.Select, used: set[str]) -> int | None:
     items = items_of(query)
     for number, item in enumerate(items):
         if used == {item.alias} and item.alias and not item.args.get("joins"):
-            is_outer = number > 0 and (query.args["joins"][number - 1].args.get("side") or "")
-            return None if is_outer else number
+            sides = [join.args.get("side") or "" for join in query.args.get("joins") or []]
+            is_outer = number > 0 and sides[number - 1]
+            # Rows of a RIGHT or FULL join would lose their match, and stand without one.
+            return None if is_outer or {"RIGHT", "FULL"} & set(sides[number:]) else number
     return None
 
 

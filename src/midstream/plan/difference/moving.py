@@ -98,6 +98,7 @@ class Moving:
     # --- what is computed ------------------------------------------------------------------------
 
     def terms(self) -> list[exp.Select]:
+        self.owner.images.watch(self.item)
         why = "OVER: frames end at the row, and rows come behind those that are there"
         self.owner.note(Step("frames" if self.strictly else "keyed", self.table.name, why))
         both, kept = self._answers([self._kept(), self._new()]), self._answers([self._kept()])

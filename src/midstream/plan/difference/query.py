@@ -12,7 +12,7 @@ from midstream.plan.bound import BoundQuery, Output, infer, kernel_names, seal
 from midstream.plan.context import COMMIT, WEIGHT, BindContext, Binding
 from midstream.plan.cut.build import GREATER, LESS, call, count_of_rows, derived, number, plain_column, select
 from midstream.plan.cut.streams import with_fresh_aliases
-from midstream.plan.difference.images import Changed, Images
+from midstream.plan.difference.images import Changed, Images, number_places
 from midstream.plan.difference.steps import NotSeparable, Step, Unit, Units
 from midstream.plan.difference.terms import BACKED, Terms, backed_part, outputs_of, united
 from midstream.plan.scopes import Scope
@@ -78,6 +78,7 @@ def bound_tree(query: Sql, schema: Schema, context: BindContext) -> tuple[Bindin
     tree = infer(binding, name_outputs(bound, kernel_names(len(bound.names))).tree)
     outputs = [Output(name, type_of(node)) for name, node in zip(bound.names, projections(tree), strict=True)]
     write_out_ctes(binding, tree)
+    number_places(tree)
     part = backed_part(tree)
     if part is not None:
         part.meta[BACKED] = True

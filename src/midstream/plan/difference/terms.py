@@ -22,8 +22,9 @@ from midstream.plan.context import COMMIT, WEIGHT
 from midstream.plan.cut.build import aggregates_of, derived, number, own_nodes, plain_column, select, text_of
 from midstream.plan.cut.streams import is_grouping, items_of
 from midstream.plan.difference import algebraic, blocks
+from midstream.plan.difference.dependents import conditions_that_watch
 from midstream.plan.difference.images import Images
-from midstream.plan.difference.keys import restrict
+from midstream.plan.difference.keys import add_where, aliases_in, restrict
 from midstream.plan.difference.moving import Moving
 from midstream.plan.difference.running import Running
 from midstream.plan.difference.steps import NotSeparable, Step, Unit, Units
@@ -85,17 +86,33 @@ class Terms:
     # --- by shape --------------------------------------------------------------------------------
 
     def of_query(self, query: Node) -> list[exp.Select]:
-        """Terms with the query's columns and a weight; none: it did not change."""
+        """Terms with the query's columns and a weight; none: it did not change.
+
+        The terms account for every place where the query reads a table that changed. Where a rule left one out, its
+        change would be lost without a trace; so then all is computed before and after."""
         query = unwrapped(query)
-        if not self.images.reads_change(query):
+        own = query.copy()
+        if not own.args.get("limit") and not own.args.get("offset"):
+            own.set("order", None)
+        places = self.images.places_in(own)
+        if not places:
             return []
+        earlier, steps, shared, units = set(self.images.watched), [*self.steps], [*self.shared], [*self.units]
+        self.images.watched.clear()
+        found = self._by_shape(own)
+        if not places <= self.images.watched:
+            self.steps, self.shared, self.units = steps, shared, units
+            found = self.recomputed(query, "no rule accounts for all that it reads")
+        self.images.watched.update(earlier)
+        return found
+
+    def _by_shape(self, query: Node) -> list[exp.Select]:
         if query.args.get("limit") or query.args.get("offset"):
             return self.recomputed(query, "LIMIT takes some of all rows")
         if isinstance(query, exp.SetOperation):
             return self._of_set_operation(query)
-        assert isinstance(query, exp.Select)
-        query = query.copy()
-        query.set("order", None)
+        if not isinstance(query, exp.Select):
+            return self.recomputed(query, "VALUES of a table that changed")
         if is_grouping(query):
             return self._of_grouping(query)
         if windows_of(query):
@@ -104,6 +121,7 @@ class Terms:
 
     def recomputed(self, query: Node, reason: str) -> list[exp.Select]:
         """All of it, after less before: what always holds."""
+        self.images.watch(query)
         self.note(Step("recompute", self.named(query), reason))
         return self.after_less_before(query, query)
 
@@ -189,7 +207,12 @@ class Terms:
         shared = _shared_partition(windows_of(query))
         if not shared:
             return self.recomputed(query, "a window function without PARTITION BY sees all rows")
-        keys = self.keys_touched([blocks_rows(query, shared)])
+        rows = blocks_rows(query, shared)
+        watched = conditions_that_watch(self.images, query.expressions, aliases_in(rows))
+        if watched is None:
+            return self.recomputed(query, "a query beside a window function changed")
+        add_where(rows, watched)
+        keys = self.keys_touched([rows])
         if keys is None:
             return []
         self.note(Step("keyed", self.named(query), "OVER: partitions that a change touches, after less before"))
