@@ -182,22 +182,27 @@ def _seen(session: Session, transaction: Transaction, bound: BoundQuery, cancell
             f'view "{new.name}" can be read after COMMIT',
             detail="A continuous view begins with the commit that creates it.",
         )
-    moment = session.store.views.moment(views, session.settings, cancellation)
+    stored = [] if session.in_transaction else _stored_in(bound)
+    moment = session.store.queries.materialized.moment(views, stored, session.settings, cancellation)
     return Moment(transaction.state, moment.results, transaction.changes) if session.in_transaction else moment
 
 
 def _with_stored(session: Session, transaction: Transaction, bound: BoundQuery, cancellation: Cancellation) -> Picture:
     """Materialized views that are kept on commit have the answers of the SCN at which everything is read."""
-    stored = [
-        scan.relation
-        for scan in bound.scans
-        if isinstance(scan.relation, MaterializedView) and scan.source in ("table", "changes") and scan.as_of is None
-    ]
+    stored = _stored_in(bound)
     if session.in_transaction or not any(view.when == "on commit" for view in stored):
         return transaction
     materialized = session.store.queries.materialized
     state = materialized.bring(stored, cancellation)
     return Glimpse(state, dict(transaction.changes))
+
+
+def _stored_in(bound: BoundQuery) -> list[MaterializedView]:
+    return [
+        scan.relation
+        for scan in bound.scans
+        if isinstance(scan.relation, MaterializedView) and scan.source in ("table", "changes") and scan.as_of is None
+    ]
 
 
 # --- writing ---------------------------------------------------------------------------------------

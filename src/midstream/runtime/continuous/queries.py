@@ -257,6 +257,10 @@ class Queries:
                 return
             if isinstance(query, ContinuousQuery) and query.stream is not None:
                 self._store.streams.wait(self.reader_of(query)[0].id, scn, cancellation=cancellation)
+            if not self.materialized.are_at(self.plans_of(query).stored(self._store.catalog.state), scn):
+                # Who waits is told why a view below cannot be refreshed.
+                with held(self.computing, cancellation):
+                    self.materialized.bring(self.plans_of(query).stored(self._store.catalog.state), cancellation)
             self._wait_for(query, scn, cancellation)
 
     def _wait_for(self, query: Kept, scn: int, cancellation: Cancellation) -> None:
@@ -396,10 +400,12 @@ class Queries:
                 for query in everything
                 if isinstance(query, ContinuousQuery) and self._is_due(query, self.log_of(query), state, now)
             ]
-            if due:
-                self.stepper.compute(due, state)
-                self._set_clocks(due, now)
-            if any(self.log_of(query).position < state.scn for query in due if self.log_of(query).status == "active"):
+            # What could not be refreshed is behind: who reads it stays where it is, too.
+            ready = [query for query in due if self.materialized.are_at(self.plans_of(query).stored(state), state.scn)]
+            if ready:
+                self.stepper.compute(ready, state)
+            self._set_clocks(due, now)
+            if any(self.log_of(query).position < state.scn for query in ready if self.log_of(query).status == "active"):
                 self._wake.set()
 
     def _is_due(self, query: Kept, log: QueryLog, state: CatalogState, now: float) -> bool:
@@ -417,8 +423,7 @@ class Queries:
         if isinstance(query, ContinuousQuery) and query.stream is not None:
             # Rows that the reader of the stream has yet to absorb may be of any SCN up to now.
             return False
-        below = [view for view in self.plans_of(query).stored(state) if view.when == "on commit"]
-        if any(self.log_of(view).position < state.scn for view in below):
+        if not self.materialized.are_at(self.plans_of(query).stored(state), state.scn):
             # What becomes of them counts up to now, too: a view is refreshed with them, a query comes after them.
             return isinstance(query, MaterializedView)
         log.position = state.scn
@@ -487,6 +492,7 @@ class Queries:
         state = self._store.catalog.state
         if self.plans_of(query).views(state):
             return self._beginning(self.answers.first(query))
+        state = self.materialized.bring(self.plans_of(query).stored(state))
         scn = self._starts[query.id] if query.stream is not None else state.scn
         return QueryLog(scn, start=scn)
 
