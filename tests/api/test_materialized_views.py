@@ -359,12 +359,39 @@ def test_drop_materialized_view_says_it_aloud(shop: Any) -> None:
         "UPDATE totals SET n = 0",
         "DELETE FROM totals",
         "MERGE INTO totals USING users ON users.id = totals.uid WHEN MATCHED THEN DELETE",
+        "COPY totals FROM 'nowhere.csv'",
+        "EXPLAIN DELETE FROM totals",
     ],
 )
 def test_a_view_is_not_written(shop: Any, statement: str) -> None:
     shop.sql(f"CREATE MATERIALIZED VIEW totals AS {TOTALS}")
     refuses(shop, statement, "totals")
     assert rows(shop, "SELECT * FROM totals") == [(1, 2, 12), (2, 1, 1)]
+
+
+@pytest.mark.parametrize(
+    "alteration",
+    [
+        "ADD COLUMN z int",
+        "DROP COLUMN n",
+        "RENAME COLUMN n TO m",
+        "RENAME TO others",
+        "ADD PRIMARY KEY (uid)",
+        "ALTER COLUMN n SET DEFAULT 1",
+        "ALTER COLUMN n SET NOT NULL",
+    ],
+)
+def test_a_view_is_not_altered_as_a_table(shop: Any, alteration: str) -> None:
+    shop.sql(f"CREATE MATERIALIZED VIEW totals AS {TOTALS}")
+    error = refuses(shop, f"ALTER TABLE totals {alteration}", "materialized view")
+    assert (error.sqlstate, error.position) == ("42809", (1, 13))
+    assert rows(shop, "SELECT * FROM totals") == [(1, 2, 12), (2, 1, 1)]
+
+
+def test_rows_of_tables_do_not_refer_to_those_of_a_view(shop: Any) -> None:
+    shop.sql(f"CREATE MATERIALIZED VIEW totals WITH (key = 'uid') AS {TOTALS}")
+    refuses(shop, "CREATE TABLE notes (uid bigint REFERENCES totals (uid))", "not a table")
+    fault(lambda: shop.insert("totals", [(1, 2, 3)]))
 
 
 def test_a_name_is_taken_once(shop: Any) -> None:

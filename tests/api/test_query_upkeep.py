@@ -143,6 +143,22 @@ def test_columns_that_a_query_does_not_fill_get_their_defaults_also_by_a_job(
     assert rows(users, "SELECT * FROM seen") == [(3, "new", 2, None), (4, "new", 2, None)]
 
 
+@pytest.mark.parametrize("few", [200_000, 0])
+def test_what_does_not_fit_the_destination_is_refused_also_by_a_job(
+    users: Any, monkeypatch: pytest.MonkeyPatch, few: int
+) -> None:
+    monkeypatch.setattr("midstream.runtime.continuous.delivering.FEW_ROWS", few)
+    users.sql("CREATE TABLE seen (name varchar(3), age smallint)")
+    users.sql("CREATE CONTINUOUS QUERY names COMPUTE ON COMMIT DESTINATION seen AS SELECT name, age FROM users")
+    users.wait("names", users.sql("INSERT INTO users VALUES (3, 'Cid', 5)").scn)
+    scn = users.sql("INSERT INTO users VALUES (4, 'Daniel', 6)").scn
+    assert "value too long for type varchar(3)" in str(fault(lambda: users.wait("names", scn)))
+    users.sql("ALTER CONTINUOUS QUERY names DEACTIVATE; ALTER CONTINUOUS QUERY names ACTIVATE")
+    scn = users.sql("INSERT INTO users VALUES (5, 'Eve', 70000)").scn
+    assert "smallint out of range" in str(fault(lambda: users.wait("names", scn)))
+    assert rows(users, "SELECT * FROM seen") == [("Cid", 5)]
+
+
 # Triggers
 
 

@@ -224,7 +224,7 @@ def _define_reference(table: Table, constraint: References, state: CatalogState)
     referred = table if constraint.table == table.name else state.relations.get(constraint.table)
     if referred is None:
         raise UndefinedName(f'relation "{constraint.table}" does not exist', position=constraint.position)
-    if not isinstance(referred, Table):
+    if not isinstance(referred, Table) or isinstance(referred, MaterializedView):
         raise WrongObject(f'referenced relation "{constraint.table}" is not a table', position=constraint.position)
     columns = constraint.referred or (referred.primary_key.columns if referred.primary_key else ())
     _check_referred(table, constraint, referred, columns)
