@@ -633,6 +633,39 @@ def test_a_key_that_is_not_unique_suspends_the_query_and_nothing_is_lost(bank: A
         assert changes_of(feed, 1) == [("I", ("west", "Dan"), None)]
 
 
+def test_a_key_that_did_not_hold_for_a_commit_suspends_a_query_that_goes_commit_by_commit(session: Any) -> None:
+    session.sql("CREATE TABLE k (id int PRIMARY KEY, a int, v int); INSERT INTO k VALUES (1, 1, 10)")
+    for number, words in enumerate(("TRANSACTIONAL ON DEMAND", "BATCHED ON DEMAND")):
+        session.sql(f"CREATE CONTINUOUS QUERY q{number} PRIMARY KEY (a) COMPUTE {words} AS SELECT a, v FROM k")
+    session.sql("INSERT INTO k VALUES (2, 1, 20)")
+    session.sql("DELETE FROM k WHERE id = 1")
+    error = fault(lambda: session.sql("SELECT cq_recompute('q0')"))
+    assert error.sqlstate == "23505"
+    assert "Key (a)=(1) belongs to more than one row" in str(error)
+    session.sql("SELECT cq_recompute('q1')")
+    assert [state_of(session, name) for name in ("q0", "q1")] == ["SUSPENDED", "ACTIVE"]
+
+
+def test_a_key_may_come_go_and_come_again(session: Any) -> None:
+    session.sql("CREATE TABLE k (id int PRIMARY KEY, a int, v int); INSERT INTO k VALUES (1, 1, 10)")
+    session.sql("CREATE CONTINUOUS QUERY q PRIMARY KEY (a) COMPUTE TRANSACTIONAL ON DEMAND AS SELECT a, v FROM k")
+    for statement in (
+        "DELETE FROM k",
+        "INSERT INTO k VALUES (2, 1, 10)",
+        "UPDATE k SET v = 11",
+        "DELETE FROM k",
+        "INSERT INTO k VALUES (3, 1, 12), (4, 2, 10)",
+        "DELETE FROM k WHERE a = 2",
+    ):
+        session.sql(statement)
+    session.sql("SELECT cq_recompute('q')")
+    assert state_of(session, "q") == "ACTIVE"
+    # The same row once more, and one of the two goes: it was there twice for a commit.
+    session.sql("INSERT INTO k VALUES (5, 1, 12)")
+    session.sql("DELETE FROM k WHERE id = 3")
+    assert fault(lambda: session.sql("SELECT cq_recompute('q')")).sqlstate == "23505"
+
+
 def test_a_key_that_is_null_suspends_the_query(bank: Any) -> None:
     bank.sql(
         "CREATE CONTINUOUS QUERY regions PRIMARY KEY (region) COMPUTE BATCHED ON DEMAND "

@@ -387,7 +387,7 @@ class Materialized:
     def answers_with_keys(
         self, query: ContinuousQuery, state: CatalogState, files: Sequence[KeptFile], key: Sequence[int]
     ) -> list[object] | None:
-        """A key that came with some changes and that several rows of the answer have."""
+        """A key that several rows of the answer had after some of the changes up to it."""
         from midstream.runtime.continuous.stepping import log_input
 
         bound = self._queries.plans_of(query).bound(state)

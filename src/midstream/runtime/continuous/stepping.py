@@ -321,7 +321,7 @@ class Stepper:
             raise key_violation(query, list(found.slice(0, 1).to_pylist()[0].values()))
 
     def _check_others(self, query: ContinuousQuery, files: Sequence[KeptFile], scn: int) -> None:
-        """A key that came must not be one that a row had all along."""
+        """A key that came must not be one that a row had then, whether or not it has gone since."""
         if not query.key or query.key_is_proved:
             return
         state = self.store.catalog.state_at(scn)
