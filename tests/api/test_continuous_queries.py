@@ -805,7 +805,11 @@ def called(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         if len(seen) < 3:
             raise ValueError("not yet")
 
-    for function in (note, fail_for_two, fail_at_first):
+    def leave(change: Any) -> None:
+        seen.append(change)
+        raise (SystemExit if change.row["acct"] == 1 else KeyboardInterrupt)("enough")
+
+    for function in (note, fail_for_two, fail_at_first, leave):
         setattr(module, function.__name__, function)
     monkeypatch.setitem(sys.modules, "listeners", module)
     return seen
@@ -858,6 +862,16 @@ def test_after_three_tries_a_change_is_parked_and_the_query_goes_on(watched: Any
     pay(watched, (2, -1))
     wait_for(lambda: "dead_warn" in {row[0] for row in watched.sql("SHOW TABLES").fetchall()})
     assert [(row[2], "not two" in row[5]) for row in rows(watched, "SELECT * FROM dead_warn")] == [("U", True)]
+
+
+def test_a_trigger_that_wants_to_end_the_program_is_tried_and_parked_as_well(watched: Any, called: list[Any]) -> None:
+    watched.sql("CREATE TRIGGER warn ON negative_balance FOR EACH ROW EXECUTE 'listeners:leave'")
+    pay(watched, (1, -5))
+    pay(watched, (2, -6))
+    wait_for(lambda: len(watched.sql("SELECT * FROM dead_warn").fetchall()) == 2)
+    assert [change.row["acct"] for change in called] == [1, 1, 1, 2, 2, 2]
+    errors = [error for (error,) in watched.sql("SELECT error FROM dead_warn ORDER BY scn").fetchall()]
+    assert [error.split(":")[0] for error in errors] == ["SystemExit", "KeyboardInterrupt"]
 
 
 def test_triggers_go_on_after_a_restart_without_one_call_more(database: Any, tmp_path: Path, called: list[Any]) -> None:

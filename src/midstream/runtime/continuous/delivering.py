@@ -286,7 +286,7 @@ class Triggers:
                 if self._stop.is_set():
                     return
                 # Whatever goes wrong with one trigger, the others go on, and it is tried again with the next change.
-                with contextlib.suppress(Exception):
+                with contextlib.suppress(BaseException):
                     self._serve(trigger)
 
     def _triggers(self) -> list[Trigger]:
@@ -309,10 +309,11 @@ class Triggers:
             readers.move(query, name, (change.scn, change.number))
 
     def _call(self, trigger: Trigger, change: Change) -> BaseException | None:
-        """None if it worked; else what it raised the last time of all. Closed before that, it has not been tried."""
+        """None if it worked; else what it raised the last time of all. Closed before that, it has not been tried.
+        A function that wants to end the program ends nothing: it is called in a thread that serves others, too."""
         if trigger.channel is not None:
             for take in list(self._listeners.get(trigger.channel, [])):
-                with contextlib.suppress(Exception):
+                with contextlib.suppress(BaseException):
                     take(change)
             return None
         failure: BaseException | None = None
@@ -322,7 +323,7 @@ class Triggers:
             try:
                 function_of(str(trigger.function))(change)
                 return None
-            except Exception as error:
+            except BaseException as error:
                 failure = error
         return failure
 

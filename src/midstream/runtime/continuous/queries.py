@@ -329,13 +329,13 @@ class Queries:
                 raise suspended(query.name, log)
             if query.stream is not None:
                 self._store.streams.wait(self.reader_of(query)[0].id, state.scn, cancellation=cancellation)
-            first = True
-            while first or log.position < state.scn:
-                first = False
+            while True:
                 failure = self.stepper.compute([query], state, cancellation).get(query.id)
                 if failure is not None:
                     raise failure
-            return state.scn
+                # What the reader of a stream has made up to now is taken at once, and may be of an earlier commit.
+                if log.position >= state.scn or query.stream is not None:
+                    return state.scn
 
     def _run(self) -> None:
         while not self._stop.is_set():
