@@ -615,6 +615,46 @@ def test_show_and_describe_tell_of_queries(bank: Any) -> None:
     assert [row[:2] for row in described][:3] == [("id", "bigint"), ("name", "text"), ("age", "int")]
 
 
+# In the transaction that makes what they read
+
+
+def test_a_query_may_be_made_together_with_the_tables_that_it_reads(bank: Any) -> None:
+    with bank.session() as session:
+        session.sql("BEGIN")
+        session.sql("CREATE TABLE born (a int); INSERT INTO born VALUES (1); CREATE VIEW shown AS SELECT a FROM born")
+        session.sql("CREATE CONTINUOUS QUERY news COMPUTE ON COMMIT AS SELECT a FROM shown")
+        session.sql("INSERT INTO born VALUES (2)")
+        session.sql("COMMIT")
+    with bank.subscribe("news", snapshot=True) as feed:
+        assert sorted(change.row["a"] for change in feed.poll()) == [1, 2]
+        bank.wait("news", bank.sql("INSERT INTO born VALUES (3)").scn)
+        assert [(change.kind, change.row["a"]) for change in feed.poll()] == [("I", 3)]
+
+
+@pytest.mark.parametrize(
+    "statements",
+    [
+        "CREATE STREAM fresh (id int); CREATE CONTINUOUS QUERY q COMPUTE ON COMMIT AS SELECT id FROM fresh",
+        "CREATE STREAM fresh (id int); CREATE VIEW v AS SELECT count(*) AS n FROM fresh",
+        "CREATE TABLE fresh (id int); CREATE CONTINUOUS QUERY q AS SELECT id FROM fresh JOIN mu USING (id)",
+        "CREATE VIEW fresh AS SELECT id FROM mu; CREATE CONTINUOUS QUERY q COMPUTE ON COMMIT AS SELECT id FROM fresh",
+        "CREATE VIEW fresh AS SELECT count(*) AS n FROM s; CREATE CONTINUOUS QUERY q AS SELECT n FROM fresh",
+    ],
+)
+def test_what_begins_with_something_that_a_transaction_makes_is_refused_in_it(bank: Any, statements: str) -> None:
+    bank.sql("CREATE STREAM s (a int); CREATE MATERIALIZED VIEW mu AS SELECT id FROM users")
+    first, last = statements.split(";")
+    with bank.session() as session:
+        session.sql("BEGIN")
+        session.sql(first)
+        error = fault(lambda: session.sql(last.strip()))
+        assert "can be made after COMMIT" in error.message
+        assert error.position == (1, last.strip().index("fresh") + 1)
+        session.sql("ROLLBACK")
+    for statement in statements.split(";"):
+        bank.sql(statement)
+
+
 # A key that does not hold
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import cast
 
 from midstream.errors import (
@@ -140,7 +141,8 @@ def _select(session: Session, statement: Select, context: BindContext) -> Result
         if taken is None:
             bound = _bound(session, statement, transaction, context)
         else:
-            bound = bind_query(taken.query, taken.schema(session, transaction.state), context)
+            rest = replace(context, taken_out=taken.highest_parameter)
+            bound = bind_query(taken.query, taken.schema(session, transaction.state), rest)
         picture = _seen(session, transaction, bound, cancellation)
         if taken is not None:
             picture = Beside(picture, taken.rows)

@@ -178,16 +178,17 @@ class Queries:
                 known = self._plans[query.id] = Plans(self._store, query)
             return known
 
-    def begun(self, relations: Iterable[Relation], base: CatalogState, scn: int) -> dict[str, str]:
+    def begun(self, relations: Iterable[Relation], picture: CatalogState, scn: int) -> dict[str, str]:
         """What the catalog keeps of new ones: a query hands out what changes after the commit that makes it, a stored
-        answer is that of the SCN that it was computed at, and so is what reads stored answers."""
+        answer is that of the SCN that it was computed at, and so is what reads stored answers. `picture` is what the
+        transaction sees that makes them."""
         found = {}
         for relation in relations:
             if isinstance(relation, ContinuousQuery | MaterializedView):
                 if self._store.catalog.kept(log_name(relation.id)) is not None:
                     continue
-                has_answer = isinstance(relation, MaterializedView) or bool(self.plans_of(relation).stored(base))
-                position = self._starts.get(relation.id, base.scn if has_answer else scn)
+                has_answer = isinstance(relation, MaterializedView) or bool(self.plans_of(relation).stored(picture))
+                position = self._starts.get(relation.id, picture.scn if has_answer else scn)
                 first = self.first_answers.pop(relation.id, None)
                 log = self._beginning(first) if first is not None else QueryLog(position, start=position)
                 if relation.when == "periodic":
