@@ -39,3 +39,23 @@ def held(db: Any, label: str, patience: float = 60) -> Iterator[Held]:
     finally:
         jobs.release()
         del engine.run
+
+
+@contextmanager
+def held_by_another(lock: Any, patience: float = 60) -> Iterator[None]:
+    """Another thread holds it meanwhile."""
+    has_it, enough = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with lock:
+            has_it.set()
+            enough.wait(patience)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    assert has_it.wait(patience)
+    try:
+        yield
+    finally:
+        enough.set()
+        thread.join()

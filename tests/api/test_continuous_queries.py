@@ -615,6 +615,46 @@ def test_show_and_describe_tell_of_queries(bank: Any) -> None:
     assert [row[:2] for row in described][:3] == [("id", "bigint"), ("name", "text"), ("age", "int")]
 
 
+# In the transaction that makes what they read
+
+
+def test_a_query_may_be_made_together_with_the_tables_that_it_reads(bank: Any) -> None:
+    with bank.session() as session:
+        session.sql("BEGIN")
+        session.sql("CREATE TABLE born (a int); INSERT INTO born VALUES (1); CREATE VIEW shown AS SELECT a FROM born")
+        session.sql("CREATE CONTINUOUS QUERY news COMPUTE ON COMMIT AS SELECT a FROM shown")
+        session.sql("INSERT INTO born VALUES (2)")
+        session.sql("COMMIT")
+    with bank.subscribe("news", snapshot=True) as feed:
+        assert sorted(change.row["a"] for change in feed.poll()) == [1, 2]
+        bank.wait("news", bank.sql("INSERT INTO born VALUES (3)").scn)
+        assert [(change.kind, change.row["a"]) for change in feed.poll()] == [("I", 3)]
+
+
+@pytest.mark.parametrize(
+    "statements",
+    [
+        "CREATE STREAM fresh (id int); CREATE CONTINUOUS QUERY q COMPUTE ON COMMIT AS SELECT id FROM fresh",
+        "CREATE STREAM fresh (id int); CREATE VIEW v AS SELECT count(*) AS n FROM fresh",
+        "CREATE TABLE fresh (id int); CREATE CONTINUOUS QUERY q AS SELECT id FROM fresh JOIN mu USING (id)",
+        "CREATE VIEW fresh AS SELECT id FROM mu; CREATE CONTINUOUS QUERY q COMPUTE ON COMMIT AS SELECT id FROM fresh",
+        "CREATE VIEW fresh AS SELECT count(*) AS n FROM s; CREATE CONTINUOUS QUERY q AS SELECT n FROM fresh",
+    ],
+)
+def test_what_begins_with_something_that_a_transaction_makes_is_refused_in_it(bank: Any, statements: str) -> None:
+    bank.sql("CREATE STREAM s (a int); CREATE MATERIALIZED VIEW mu AS SELECT id FROM users")
+    first, last = statements.split(";")
+    with bank.session() as session:
+        session.sql("BEGIN")
+        session.sql(first)
+        error = fault(lambda: session.sql(last.strip()))
+        assert "can be made after COMMIT" in error.message
+        assert error.position == (1, last.strip().index("fresh") + 1)
+        session.sql("ROLLBACK")
+    for statement in statements.split(";"):
+        bank.sql(statement)
+
+
 # A key that does not hold
 
 
@@ -631,6 +671,39 @@ def test_a_key_that_is_not_unique_suspends_the_query_and_nothing_is_lost(bank: A
         bank.sql("ALTER CONTINUOUS QUERY regions ACTIVATE")
         bank.sql("SELECT cq_recompute('regions')").fetchall()
         assert changes_of(feed, 1) == [("I", ("west", "Dan"), None)]
+
+
+def test_a_key_that_did_not_hold_for_a_commit_suspends_a_query_that_goes_commit_by_commit(session: Any) -> None:
+    session.sql("CREATE TABLE k (id int PRIMARY KEY, a int, v int); INSERT INTO k VALUES (1, 1, 10)")
+    for number, words in enumerate(("TRANSACTIONAL ON DEMAND", "BATCHED ON DEMAND")):
+        session.sql(f"CREATE CONTINUOUS QUERY q{number} PRIMARY KEY (a) COMPUTE {words} AS SELECT a, v FROM k")
+    session.sql("INSERT INTO k VALUES (2, 1, 20)")
+    session.sql("DELETE FROM k WHERE id = 1")
+    error = fault(lambda: session.sql("SELECT cq_recompute('q0')"))
+    assert error.sqlstate == "23505"
+    assert "Key (a)=(1) belongs to more than one row" in str(error)
+    session.sql("SELECT cq_recompute('q1')")
+    assert [state_of(session, name) for name in ("q0", "q1")] == ["SUSPENDED", "ACTIVE"]
+
+
+def test_a_key_may_come_go_and_come_again(session: Any) -> None:
+    session.sql("CREATE TABLE k (id int PRIMARY KEY, a int, v int); INSERT INTO k VALUES (1, 1, 10)")
+    session.sql("CREATE CONTINUOUS QUERY q PRIMARY KEY (a) COMPUTE TRANSACTIONAL ON DEMAND AS SELECT a, v FROM k")
+    for statement in (
+        "DELETE FROM k",
+        "INSERT INTO k VALUES (2, 1, 10)",
+        "UPDATE k SET v = 11",
+        "DELETE FROM k",
+        "INSERT INTO k VALUES (3, 1, 12), (4, 2, 10)",
+        "DELETE FROM k WHERE a = 2",
+    ):
+        session.sql(statement)
+    session.sql("SELECT cq_recompute('q')")
+    assert state_of(session, "q") == "ACTIVE"
+    # The same row once more, and one of the two goes: it was there twice for a commit.
+    session.sql("INSERT INTO k VALUES (5, 1, 12)")
+    session.sql("DELETE FROM k WHERE id = 3")
+    assert fault(lambda: session.sql("SELECT cq_recompute('q')")).sqlstate == "23505"
 
 
 def test_a_key_that_is_null_suspends_the_query(bank: Any) -> None:
@@ -772,7 +845,11 @@ def called(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         if len(seen) < 3:
             raise ValueError("not yet")
 
-    for function in (note, fail_for_two, fail_at_first):
+    def leave(change: Any) -> None:
+        seen.append(change)
+        raise (SystemExit if change.row["acct"] == 1 else KeyboardInterrupt)("enough")
+
+    for function in (note, fail_for_two, fail_at_first, leave):
         setattr(module, function.__name__, function)
     monkeypatch.setitem(sys.modules, "listeners", module)
     return seen
@@ -825,6 +902,16 @@ def test_after_three_tries_a_change_is_parked_and_the_query_goes_on(watched: Any
     pay(watched, (2, -1))
     wait_for(lambda: "dead_warn" in {row[0] for row in watched.sql("SHOW TABLES").fetchall()})
     assert [(row[2], "not two" in row[5]) for row in rows(watched, "SELECT * FROM dead_warn")] == [("U", True)]
+
+
+def test_a_trigger_that_wants_to_end_the_program_is_tried_and_parked_as_well(watched: Any, called: list[Any]) -> None:
+    watched.sql("CREATE TRIGGER warn ON negative_balance FOR EACH ROW EXECUTE 'listeners:leave'")
+    pay(watched, (1, -5))
+    pay(watched, (2, -6))
+    wait_for(lambda: len(watched.sql("SELECT * FROM dead_warn").fetchall()) == 2)
+    assert [change.row["acct"] for change in called] == [1, 1, 1, 2, 2, 2]
+    errors = [error for (error,) in watched.sql("SELECT error FROM dead_warn ORDER BY scn").fetchall()]
+    assert [error.split(":")[0] for error in errors] == ["SystemExit", "KeyboardInterrupt"]
 
 
 def test_triggers_go_on_after_a_restart_without_one_call_more(database: Any, tmp_path: Path, called: list[Any]) -> None:

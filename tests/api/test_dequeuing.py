@@ -30,6 +30,17 @@ def taken(session: Any, subscriber: str, count: int = 100) -> list[int]:
     return [row[0] for row in session.sql(f"SELECT acct FROM dequeue('q', '{subscriber}', {count})").fetchall()]
 
 
+def test_names_and_the_count_may_be_parameters(queued: Any) -> None:
+    assert queued.sql("SELECT * FROM dequeue('q', ?)", ["one"]).fetchall() == []
+    pay(queued, 1, 2, 3)
+    one = queued.sql("SELECT acct FROM dequeue($1, $2, $3) WHERE amt = $4", ["q", "one", 2, 1]).fetchall()
+    assert one == [(1,), (2,)]
+    assert queued.sql("SELECT acct + ? FROM dequeue('q', ?)", [10, "one"]).fetchall() == [(13,)]
+    error = fault(lambda: queued.sql("SELECT * FROM dequeue('q', ?)", ["one", "two"]))
+    assert error.message == "the statement has 1 parameter, but 2 values were given"
+    assert "no value for $2" in str(fault(lambda: queued.sql("SELECT * FROM dequeue($1, $2)", ["q"])))
+
+
 # Transactions
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +97,24 @@ def test_a_view_may_read_others_and_be_joined(shop: Any) -> None:
     assert rows(shop, "SELECT * FROM by_region") == [("east", 12), ("south", 21)]
     assert rows(shop, "SELECT * FROM rich") == [("east",), ("south",)]
     assert rows(shop, "SELECT u.name, t.n FROM totals t, users u WHERE u.id = t.uid") == [("Ann", 2), ("Bob", 2)]
+
+
+def test_intervals_are_stored_and_change(db: Any) -> None:
+    db.sql("CREATE TABLE e (id int PRIMARY KEY, iv interval, ivs interval[])")
+    db.sql("CREATE MATERIALIZED VIEW me AS SELECT id, iv, ivs FROM e")
+    day = timedelta(days=1)
+    db.sql("INSERT INTO e VALUES (1, INTERVAL '1 day', NULL), (2, INTERVAL '2 days', ARRAY[INTERVAL '1 day'])")
+    assert rows(db, "SELECT * FROM me") == [(1, day, None), (2, 2 * day, [day])]
+    db.sql("BEGIN; DELETE FROM e WHERE id = 1; UPDATE e SET id = id + 10; COMMIT")
+    assert rows(db, "SELECT * FROM e") == rows(db, "SELECT * FROM me") == [(12, 2 * day, [day])]
+    with db.session() as session:
+        session.sql("BEGIN")
+        session.sql("UPDATE e SET iv = iv * 2")
+        session.sql("INSERT INTO e VALUES (5, INTERVAL '1 month', NULL), (6, INTERVAL '3 days', NULL)")
+        session.sql("DELETE FROM e WHERE id = 6")
+        assert rows(session, "SELECT * FROM e") == [(12, 4 * day, [day]), (5, "1 mon", None)]
+        session.sql("COMMIT")
+    assert rows(db, "SELECT * FROM me") == [(12, 4 * day, [day]), (5, "1 mon", None)]
 
 
 def test_all_that_a_statement_reads_is_of_one_commit(shop: Any) -> None:
@@ -359,12 +378,39 @@ def test_drop_materialized_view_says_it_aloud(shop: Any) -> None:
         "UPDATE totals SET n = 0",
         "DELETE FROM totals",
         "MERGE INTO totals USING users ON users.id = totals.uid WHEN MATCHED THEN DELETE",
+        "COPY totals FROM 'nowhere.csv'",
+        "EXPLAIN DELETE FROM totals",
     ],
 )
 def test_a_view_is_not_written(shop: Any, statement: str) -> None:
     shop.sql(f"CREATE MATERIALIZED VIEW totals AS {TOTALS}")
     refuses(shop, statement, "totals")
     assert rows(shop, "SELECT * FROM totals") == [(1, 2, 12), (2, 1, 1)]
+
+
+@pytest.mark.parametrize(
+    "alteration",
+    [
+        "ADD COLUMN z int",
+        "DROP COLUMN n",
+        "RENAME COLUMN n TO m",
+        "RENAME TO others",
+        "ADD PRIMARY KEY (uid)",
+        "ALTER COLUMN n SET DEFAULT 1",
+        "ALTER COLUMN n SET NOT NULL",
+    ],
+)
+def test_a_view_is_not_altered_as_a_table(shop: Any, alteration: str) -> None:
+    shop.sql(f"CREATE MATERIALIZED VIEW totals AS {TOTALS}")
+    error = refuses(shop, f"ALTER TABLE totals {alteration}", "materialized view")
+    assert (error.sqlstate, error.position) == ("42809", (1, 13))
+    assert rows(shop, "SELECT * FROM totals") == [(1, 2, 12), (2, 1, 1)]
+
+
+def test_rows_of_tables_do_not_refer_to_those_of_a_view(shop: Any) -> None:
+    shop.sql(f"CREATE MATERIALIZED VIEW totals WITH (key = 'uid') AS {TOTALS}")
+    refuses(shop, "CREATE TABLE notes (uid bigint REFERENCES totals (uid))", "not a table")
+    fault(lambda: shop.insert("totals", [(1, 2, 3)]))
 
 
 def test_a_name_is_taken_once(shop: Any) -> None:

@@ -6,8 +6,7 @@ import sys
 import threading
 import time
 import types
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
@@ -17,6 +16,7 @@ import pytest
 
 import midstream
 from asking import fault, rows
+from holding import held_by_another
 from midstream.runtime.reading import Between
 
 PATIENCE = 30.0
@@ -42,26 +42,6 @@ def wait_for(claim: Callable[[], bool]) -> None:
     while not claim():
         assert time.monotonic() < until, "it never came true"
         time.sleep(0.02)
-
-
-@contextmanager
-def held(lock: Any) -> Iterator[None]:
-    """Another thread holds it meanwhile."""
-    has_it, enough = threading.Event(), threading.Event()
-
-    def hold() -> None:
-        with lock:
-            has_it.set()
-            enough.wait(PATIENCE)
-
-    thread = threading.Thread(target=hold)
-    thread.start()
-    assert has_it.wait(PATIENCE)
-    try:
-        yield
-    finally:
-        enough.set()
-        thread.join()
 
 
 # The clock
@@ -106,7 +86,7 @@ def test_who_commits_does_not_wait_for_who_computes(users: Any) -> None:
     users.sql("CREATE CONTINUOUS QUERY young PRIMARY KEY (id) COMPUTE ON COMMIT AS SELECT id, age FROM users")
     users.sql("CREATE MATERIALIZED VIEW ages AS SELECT age, count(*) AS n FROM users GROUP BY age")
     with users.subscribe("young") as feed:
-        with held(users._store.queries.computing):
+        with held_by_another(users._store.queries.computing):
             scn = users.sql("UPDATE users SET age = 13 WHERE id = 1").scn
             assert users.sql("SELECT age FROM users WHERE id = 1").fetchall() == [(13,)]
             assert feed.poll() == []
@@ -124,7 +104,7 @@ def test_waiting_for_a_continuous_view_ends_in_time(users: Any) -> None:
     users.sql("CREATE VIEW totals AS SELECT uid, count(*) AS n FROM posts GROUP BY uid")
     scn = users.sql("INSERT INTO posts VALUES (1)").scn
     views = users._store.views
-    with held(views._turn("view", users._store.catalog.state.relations["totals"].id)):
+    with held_by_another(views._turn("view", users._store.catalog.state.relations["totals"].id)):
         error = fault(lambda: users.wait("totals", scn, timeout=0.2))
         assert f'"totals" has not reached SCN {scn} in time' in str(error)
     users.wait("totals", scn, timeout=PATIENCE)
@@ -139,7 +119,7 @@ def test_many_queries_share_a_job(users: Any) -> None:
     queries = users._store.queries
     feeds = [users.subscribe(f"q{number}") for number in range(20)]
     before = queries.jobs
-    with held(queries.computing):
+    with held_by_another(queries.computing):
         scn = users.sql("UPDATE users SET age = 13 WHERE id = 1").scn
     for number in range(20):
         users.wait(f"q{number}", scn)
@@ -161,6 +141,22 @@ def test_columns_that_a_query_does_not_fill_get_their_defaults_also_by_a_job(
     monkeypatch.setattr("midstream.runtime.continuous.delivering.FEW_ROWS", 0)
     users.wait("ids", users.sql("INSERT INTO users VALUES (4, 'Dan', 6)").scn)
     assert rows(users, "SELECT * FROM seen") == [(3, "new", 2, None), (4, "new", 2, None)]
+
+
+@pytest.mark.parametrize("few", [200_000, 0])
+def test_what_does_not_fit_the_destination_is_refused_also_by_a_job(
+    users: Any, monkeypatch: pytest.MonkeyPatch, few: int
+) -> None:
+    monkeypatch.setattr("midstream.runtime.continuous.delivering.FEW_ROWS", few)
+    users.sql("CREATE TABLE seen (name varchar(3), age smallint)")
+    users.sql("CREATE CONTINUOUS QUERY names COMPUTE ON COMMIT DESTINATION seen AS SELECT name, age FROM users")
+    users.wait("names", users.sql("INSERT INTO users VALUES (3, 'Cid', 5)").scn)
+    scn = users.sql("INSERT INTO users VALUES (4, 'Daniel', 6)").scn
+    assert "value too long for type varchar(3)" in str(fault(lambda: users.wait("names", scn)))
+    users.sql("ALTER CONTINUOUS QUERY names DEACTIVATE; ALTER CONTINUOUS QUERY names ACTIVATE")
+    scn = users.sql("INSERT INTO users VALUES (5, 'Eve', 70000)").scn
+    assert "smallint out of range" in str(fault(lambda: users.wait("names", scn)))
+    assert rows(users, "SELECT * FROM seen") == [("Cid", 5)]
 
 
 # Triggers

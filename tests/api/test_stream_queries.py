@@ -49,6 +49,18 @@ def test_a_destination_has_each_row_once_over_a_restart(tmp_path: Path) -> None:
         ]
 
 
+def test_on_demand_it_is_computed_up_to_now_whatever_was_committed_last(fed: Any) -> None:
+    fed.sql(f"CREATE CONTINUOUS QUERY good COMPUTE ON DEMAND AS {GOOD}")
+    fed.sql("SELECT cq_recompute('good')")
+    with fed.subscribe("good") as changes:
+        fed.sql("INSERT INTO posts VALUES ('a', 7)")
+        newest = fed.sql("INSERT INTO t VALUES (1)").scn
+        assert fed.sql("SELECT cq_recompute('good')").fetchall() == [(newest,)]
+        assert [change.row["author"] for change in changes.poll(5)] == ["a"]
+        fed.sql("SELECT cq_recompute('good')")
+        assert changes.poll() == []
+
+
 def test_suspended_it_remembers_and_inactive_it_does_not(fed: Any) -> None:
     fed.sql(f"CREATE CONTINUOUS QUERY good AS {GOOD}")
     with fed.subscribe("good") as changes:

@@ -148,7 +148,7 @@ def python_values(column: pa.ChunkedArray | pa.Array, type: Type) -> list[object
     except (OverflowError, ValueError):
         # Python's dates end at year 9999: a later one is given as text.
         return cast("list[object]", column.cast(pa.string()).to_pylist())
-    if not _holds_interval(type):
+    if not holds_interval(type):
         return values
     return [python_value(value, type) for value in values]
 
@@ -173,8 +173,8 @@ def python_value(value: object, type: Type) -> object:
     return value
 
 
-def _holds_interval(type: Type) -> bool:
-    return type.name == "interval" or (type.element is not None and _holds_interval(type.element))
+def holds_interval(type: Type) -> bool:
+    return type.name == "interval" or (type.element is not None and holds_interval(type.element))
 
 
 def _python_interval(months: int, days: int, microseconds: int) -> timedelta | str:

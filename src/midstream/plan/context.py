@@ -36,6 +36,8 @@ class BindContext:
     parameters: tuple[object, ...] = ()
     start: Position = (1, 1)
     """Where the statement's text begins in the user's script."""
+    taken_out: int = 0
+    """The highest $n among parameters that stood in the statement and were read before it was bound."""
 
 
 @dataclass(frozen=True)
@@ -111,6 +113,7 @@ class Binding:
     def check_parameters(self) -> None:
         """Every value has its place and every place its value."""
         given, needed = len(self.context.parameters), max(self._parameters_used, default=0)
+        needed = max(needed, self.context.taken_out)
         if given != needed:
             raise InvalidParameter(
                 f"the statement has {_count(needed)}, but {_are(given)} given",

@@ -63,7 +63,7 @@ _ROW = "row"
 
 def _binding_of_definition(context: BindContext) -> Binding:
     """The parameters are those of the statement that it is checked for, not of the definition."""
-    return new_binding(_NoRelations(), replace(context, parameters=()))
+    return new_binding(_NoRelations(), replace(context, parameters=(), taken_out=0))
 
 
 def bind_condition(condition: Sql | str, table: RowHolder, context: BindContext) -> BoundScalar:

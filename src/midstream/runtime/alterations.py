@@ -23,6 +23,7 @@ from midstream.kernels import quote_name
 from midstream.maintenance.engine import Cancellation, Files, Piece, WriteParquet
 from midstream.plan import BindContext, bind_default
 from midstream.relations.catalog import CatalogState, Publication
+from midstream.relations.query import MaterializedView
 from midstream.relations.schema import Relation
 from midstream.relations.table import (
     ROW_ID,
@@ -54,7 +55,7 @@ from midstream.runtime.rows import physical_schema, stored_columns
 from midstream.runtime.store import Store
 from midstream.runtime.transaction import Glimpse
 from midstream.sql import parse_expression
-from midstream.sql.mentions import columns_named, with_columns_renamed
+from midstream.sql.mentions import columns_named, place_of_name, with_columns_renamed
 from midstream.sql.statements import (
     AddColumn,
     AddConstraint,
@@ -90,7 +91,7 @@ def alter_table(
         scn = store.catalog.state.scn
         name = statement.name
         for alteration in statement.alterations:
-            table = _find(store.catalog.state, name, statement.if_exists)
+            table = _find(store.catalog.state, name, statement)
             if table is None:
                 return scn
             scn = _Alterer(store, store.catalog.state, context, cancellation).run(table, alteration)
@@ -98,14 +99,21 @@ def alter_table(
         return scn
 
 
-def _find(state: CatalogState, name: str, if_exists: bool) -> Table | None:
-    relation = state.relations.get(name)
-    if relation is None and if_exists:
+def _find(state: CatalogState, name: str, statement: AlterTable) -> Table | None:
+    relation, place = state.relations.get(name), place_of_name(statement, name)
+    if relation is None and statement.if_exists:
         return None
     if relation is None:
-        raise UndefinedName(f'relation "{name}" does not exist')
+        raise UndefinedName(f'relation "{name}" does not exist', position=place)
+    if isinstance(relation, MaterializedView):
+        raise WrongObject(
+            f'"{name}" is a materialized view, and ALTER TABLE is for tables',
+            detail="Its columns and its key are those of its query.",
+            hint=f"CREATE OR REPLACE MATERIALIZED VIEW {name} AS … gives it another query.",
+            position=place,
+        )
     if not isinstance(relation, Table):
-        raise WrongObject(f'"{name}" is not a table')
+        raise WrongObject(f'"{name}" is not a table', position=place)
     return relation
 
 

@@ -256,7 +256,7 @@ def _publication(
         readers=readers,
         kept={
             **transaction.kept,
-            **transaction.store.queries.begun(transaction.defined.values(), transaction.base, scn),
+            **transaction.store.queries.begun(transaction.defined.values(), transaction.state, scn),
         },
         forgotten=[name for id in transaction.dropped for name in (log_name(id), readers_name(id))],
     )

@@ -49,7 +49,7 @@ from midstream.runtime.writing import Writer
 from midstream.sql import parse_query
 from midstream.sql.change_items import row_query
 from midstream.sql.durations import microseconds_of
-from midstream.sql.mentions import columns_named, relations_named
+from midstream.sql.mentions import columns_named, place_of_name, relations_named
 from midstream.sql.statements import (
     Check,
     ColumnDefinition,
@@ -224,7 +224,7 @@ def _define_reference(table: Table, constraint: References, state: CatalogState)
     referred = table if constraint.table == table.name else state.relations.get(constraint.table)
     if referred is None:
         raise UndefinedName(f'relation "{constraint.table}" does not exist', position=constraint.position)
-    if not isinstance(referred, Table):
+    if not isinstance(referred, Table) or isinstance(referred, MaterializedView):
         raise WrongObject(f'referenced relation "{constraint.table}" is not a table', position=constraint.position)
     columns = constraint.referred or (referred.primary_key.columns if referred.primary_key else ())
     _check_referred(table, constraint, referred, columns)
@@ -272,6 +272,8 @@ def create_view(writer: Writer, statement: CreateView) -> tuple[str, ...]:
     if known is not None and not isinstance(known, View):
         raise WrongObject(f'"{statement.name}" is not a view')
     view, notices = define_view(store, statement, state, writer)
+    if isinstance(view, ContinuousView):
+        _check_streams_are_there(transaction, statement)
     if known is not None:
         check_readers(store, known.name, replace_relation(state, known, view), context)
     is_same = type(view) is View and type(known) is View
@@ -279,6 +281,18 @@ def create_view(writer: Writer, statement: CreateView) -> tuple[str, ...]:
     if known is not None and not is_same:
         transaction.define(dropped=[known])
     return notices
+
+
+def _check_streams_are_there(transaction: Transaction, statement: CreateView) -> None:
+    """The reader of a stream is there before the view that it is for, and a new stream has none before COMMIT."""
+    for name in relations_named(statement.query):
+        stream = transaction.state.relations.get(name)
+        if isinstance(stream, Stream) and stream.id in transaction.defined:
+            raise Unsupported(
+                f'a view over stream "{name}" can be made after COMMIT',
+                detail="A continuous view reads what comes from then on, and this transaction makes the stream.",
+                position=place_of_name(statement, name),
+            )
 
 
 def reads_stream(statement: CreateView, state: CatalogState) -> str | None:

@@ -12,7 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from midstream.ingest.arrow_types import arrow_type
+from midstream.ingest.arrow_types import arrow_type, holds_interval
+from midstream.ingest.conform import convert_array
 from midstream.log.batches import ARRIVED, POSITION, SCN
 from midstream.maintenance.engine import FileColumn, Files, Input, Rows, WrittenFile
 from midstream.relations.schema import RowHolder
@@ -37,6 +38,23 @@ def stored_columns(table: RowHolder) -> tuple[tuple[str, Type], ...]:
 
 def physical_schema(columns: tuple[tuple[str, Type], ...]) -> pa.Schema:
     return pa.schema([pa.field(name, arrow_type(type_)) for name, type_ in columns])
+
+
+def as_stored(table: pa.Table, columns: tuple[tuple[str, Type], ...]) -> pa.Table:
+    """Rows as they lie in files. A kernel hands back what people get, and of an interval that is another Arrow type,
+    which Arrow itself does not cast."""
+    schema = physical_schema(columns)
+    arrays = [
+        _stored_array(table.column(place), type_, name, field.type)
+        for place, ((name, type_), field) in enumerate(zip(columns, schema, strict=True))
+    ]
+    return pa.table(arrays, schema=schema)
+
+
+def _stored_array(column: pa.ChunkedArray, type_: Type, name: str, wanted: pa.DataType) -> pa.ChunkedArray | pa.Array:
+    if column.type != wanted and holds_interval(type_):
+        return convert_array(column.combine_chunks(), type_, name)
+    return column.cast(wanted)
 
 
 @dataclass(frozen=True)
@@ -85,7 +103,7 @@ class RowSet:
         schema = physical_schema(self.columns)
         tables = [self.table] if self.table is not None else []
         tables += [pq.read_table(file.path, schema=schema, partitioning=None) for file in self.files]
-        return pa.concat_tables(tables).cast(schema) if tables else schema.empty_table()
+        return as_stored(pa.concat_tables(tables), self.columns) if tables else schema.empty_table()
 
     def reader(self) -> pa.RecordBatchReader:
         """All rows as a stream of batches, whatever their number."""
@@ -93,11 +111,12 @@ class RowSet:
 
         def batches() -> Iterator[pa.RecordBatch]:
             if self.table is not None:
-                yield from self.table.cast(schema).to_batches()
+                yield from as_stored(self.table, self.columns).to_batches()
             for file in self.files:
                 with pq.ParquetFile(file.path) as parquet:
                     for batch in parquet.iter_batches():
-                        yield from pa.Table.from_batches([batch]).select(schema.names).cast(schema).to_batches()
+                        rows = pa.Table.from_batches([batch]).select(schema.names)
+                        yield from as_stored(rows, self.columns).to_batches()
 
         return pa.RecordBatchReader.from_batches(schema, batches())
 

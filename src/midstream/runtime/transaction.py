@@ -25,7 +25,7 @@ from midstream.relations.query import ContinuousQuery, MaterializedView
 from midstream.relations.schema import Relation, has_folder
 from midstream.relations.stream import Stream
 from midstream.relations.table import ROW_ID, ROW_ID_TYPE, Table
-from midstream.runtime.rows import RowSet, stored_columns
+from midstream.runtime.rows import RowSet, as_stored, stored_columns
 from midstream.runtime.store import Store
 from midstream.runtime.streams import Item, StreamRows
 from midstream.types import Type
@@ -276,7 +276,7 @@ class Transaction:
         if rows.is_small:
             table = self.store.engine.look_up(piece).table
             assert table is not None
-            return RowSet.of(rows.columns, table)
+            return RowSet.of(rows.columns, as_stored(table, rows.columns))
         output = WriteParquet(str(self.staging()), rows.columns)
         [answer] = self.store.engine.run("duckdb", [replace(piece, output=output)], label="transaction")
         return RowSet(rows.columns, files=answer.files)

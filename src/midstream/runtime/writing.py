@@ -27,7 +27,7 @@ from midstream.relations.table import ROW_ID, Column, Table
 from midstream.runtime.constraints import check_changed
 from midstream.runtime.constraints.single_rows import check_rows, raise_for, row_checks
 from midstream.runtime.query import prepare, renamed
-from midstream.runtime.rows import FEW_ROWS, RowSet, physical_schema, stored_columns
+from midstream.runtime.rows import FEW_ROWS, RowSet, as_stored, physical_schema, stored_columns
 from midstream.runtime.store import ID_BLOCK
 from midstream.runtime.transaction import ID_COLUMNS, StatementChange, Transaction, discard
 from midstream.types import TEXT, Type
@@ -191,7 +191,7 @@ class Writer:
     def _part(self, rows: RowSet, columns: tuple[tuple[str, Type], ...], action: str) -> RowSet:
         if rows.table is not None and not rows.files:
             chosen = rows.table.filter(pc.equal(rows.table.column(ACTION), action))
-            return RowSet.of(columns, chosen.select([name for name, _ in columns]).cast(physical_schema(columns)))
+            return RowSet.of(columns, as_stored(chosen.select([name for name, _ in columns]), columns))
         inputs = rows.inputs("rows")
         if not inputs:
             return RowSet(columns)
@@ -212,7 +212,7 @@ class Writer:
         if rows <= FEW_ROWS:
             table = self.transaction.store.engine.look_up(piece).table
             assert table is not None
-            return RowSet.of(columns, table.cast(physical_schema(columns)))
+            return RowSet.of(columns, as_stored(table, columns))
         output = WriteParquet(str(self.transaction.staging()), columns)
         [answer] = self._run("duckdb", [replace(piece, output=output)])
         return RowSet(columns, files=answer.files)

@@ -95,6 +95,9 @@ def subscribed(session: Session, statement: Subscribe) -> Result:
     """What SUBSCRIBE has to give at once, and in `changes` what comes."""
     changes = subscribe(session.store, statement.name, snapshot=statement.snapshot, after=statement.after_scn)
     found = changes.poll(0)
+    if statement.snapshot and statement.after_scn is not None:
+        # These were its rows then; what has changed since comes next.
+        found += changes.poll(0)
     columns = columns_handed_out(session, statement.name)
     rows = [(change.scn, change.kind, *change.row.values()) for change in found]
     marks: list[tuple[str, Type]] = [("_scn", BIGINT), ("_kind", TEXT)]

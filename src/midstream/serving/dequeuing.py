@@ -39,6 +39,7 @@ class Dequeued:
     query: Sql
     relations: dict[str, Table] = field(default_factory=dict)
     rows: dict[int, pa.Table] = field(default_factory=dict)
+    highest_parameter: int = 0
     moves: dict[tuple[int, str], tuple[ContinuousQuery, Place | None, Place]] = field(default_factory=dict)
     """By query and subscriber: where it stood, and where it stands after the query."""
 
@@ -71,7 +72,7 @@ def dequeued(
         return
     readers = session.store.queries.readers
     with readers.lock:
-        found = Dequeued(query)
+        found = Dequeued(query, highest_parameter=max(call.highest_parameter for call in calls))
         for number, call in enumerate(calls, 1):
             _take(session, transaction, call, found, number)
         yield found

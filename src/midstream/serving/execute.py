@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import cast
 
 from midstream.errors import (
@@ -140,7 +141,8 @@ def _select(session: Session, statement: Select, context: BindContext) -> Result
         if taken is None:
             bound = _bound(session, statement, transaction, context)
         else:
-            bound = bind_query(taken.query, taken.schema(session, transaction.state), context)
+            rest = replace(context, taken_out=taken.highest_parameter)
+            bound = bind_query(taken.query, taken.schema(session, transaction.state), rest)
         picture = _seen(session, transaction, bound, cancellation)
         if taken is not None:
             picture = Beside(picture, taken.rows)
@@ -182,22 +184,27 @@ def _seen(session: Session, transaction: Transaction, bound: BoundQuery, cancell
             f'view "{new.name}" can be read after COMMIT',
             detail="A continuous view begins with the commit that creates it.",
         )
-    moment = session.store.views.moment(views, session.settings, cancellation)
+    stored = [] if session.in_transaction else _stored_in(bound)
+    moment = session.store.queries.materialized.moment(views, stored, session.settings, cancellation)
     return Moment(transaction.state, moment.results, transaction.changes) if session.in_transaction else moment
 
 
 def _with_stored(session: Session, transaction: Transaction, bound: BoundQuery, cancellation: Cancellation) -> Picture:
     """Materialized views that are kept on commit have the answers of the SCN at which everything is read."""
-    stored = [
-        scan.relation
-        for scan in bound.scans
-        if isinstance(scan.relation, MaterializedView) and scan.source in ("table", "changes") and scan.as_of is None
-    ]
+    stored = _stored_in(bound)
     if session.in_transaction or not any(view.when == "on commit" for view in stored):
         return transaction
     materialized = session.store.queries.materialized
     state = materialized.bring(stored, cancellation)
     return Glimpse(state, dict(transaction.changes))
+
+
+def _stored_in(bound: BoundQuery) -> list[MaterializedView]:
+    return [
+        scan.relation
+        for scan in bound.scans
+        if isinstance(scan.relation, MaterializedView) and scan.source in ("table", "changes") and scan.as_of is None
+    ]
 
 
 # --- writing ---------------------------------------------------------------------------------------

@@ -388,6 +388,8 @@ def _table(schema: StateSchema, name: str, verb: str, statement: Statement) -> T
 
 def _target(schema: StateSchema, name: str) -> RowHolder:
     relation = schema.relation(name)
+    if isinstance(relation, MaterializedView):
+        raise WrongObject(f'"{name}" is a materialized view, whose rows only the database writes')
     if not isinstance(relation, Table | Stream):
         raise UndefinedName(f'table "{name}" does not exist', hint=did_you_mean(name, schema.state))
     return relation

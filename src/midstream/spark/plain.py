@@ -9,6 +9,8 @@ interval; what people get is the same from either.
 
 from __future__ import annotations
 
+from typing import Any
+
 import pyarrow as pa
 
 from midstream.kernels import STORED_INTERVAL
@@ -23,7 +25,7 @@ def plain_table(table: pa.Table) -> pa.Table:
 
 
 def _recast(column: pa.ChunkedArray, to: pa.DataType) -> pa.ChunkedArray:
-    if _is_stored_interval(column.type):
+    if _holds_stored_interval(column.type):
         return pa.chunked_array([_intervals(chunk) for chunk in column.chunks], to)
     return column if column.type == to and not pa.types.is_nested(to) else column.cast(to)
 
@@ -32,9 +34,21 @@ def _is_stored_interval(type_: pa.DataType) -> bool:
     return pa.types.is_struct(type_) and [field.name for field in type_] == [field.name for field in STORED_INTERVAL]
 
 
-def _intervals(stored: pa.StructArray) -> pa.Array:
-    values = [None if v is None else _interval(v["months"], v["days"], v["microseconds"]) for v in stored.to_pylist()]
-    return pa.array(values, pa.month_day_nano_interval())
+def _holds_stored_interval(type_: pa.DataType) -> bool:
+    if pa.types.is_list(type_) or pa.types.is_large_list(type_):
+        return _holds_stored_interval(type_.value_type)
+    return _is_stored_interval(type_)
+
+
+def _intervals(stored: pa.Array) -> pa.Array:
+    return pa.array([_with_intervals(value) for value in stored.to_pylist()], _plain(stored.type))
+
+
+def _with_intervals(value: Any) -> object:
+    """A stored interval as one, or each in an array of them."""
+    if isinstance(value, list):
+        return [_with_intervals(item) for item in value]
+    return None if value is None else _interval(value["months"], value["days"], value["microseconds"])
 
 
 def _interval(months: int, days: int, microseconds: int) -> pa.MonthDayNano:

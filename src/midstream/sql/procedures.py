@@ -27,6 +27,8 @@ class ProcedureCall:
     """What its column or its rows are called."""
     arguments: tuple[object, ...]
     position: Position | None
+    highest_parameter: int = 0
+    """The largest n of the $n among its arguments."""
 
 
 def procedure_call(query: Sql, parameters: Sequence[object], name: str) -> ProcedureCall | None:
@@ -50,7 +52,9 @@ def take_dequeues(query: Sql, parameters: Sequence[object]) -> tuple[Sql, list[P
     tree, calls = query.tree(), list[ProcedureCall]()
     for node in [table for table in tree.find_all(exp.Table) if _is_call(table.this, DEQUEUE)]:
         name = f"~dequeued {len(calls) + 1}"
-        calls.append(ProcedureCall(name, _arguments(node.this, parameters), position_of(node.this)))
+        numbers = [int(parameter.name) for parameter in node.this.find_all(exp.Parameter)]
+        values = _arguments(node.this, parameters)
+        calls.append(ProcedureCall(name, values, position_of(node.this), max(numbers, default=0)))
         node.set("this", exp.to_identifier(name, quoted=True))
         if not node.args.get("alias"):
             node.set("alias", exp.TableAlias(this=exp.to_identifier(DEQUEUE, quoted=True)))

@@ -68,7 +68,7 @@ class Answers:
 
     def _moment(self, query: ContinuousQuery, cancellation: Cancellation | None) -> Moment:
         plans, state = self.queries.plans_of(query), self.store.catalog.state
-        return self.store.views.moment(plans.views(state), DEFAULTS, cancellation)
+        return self.queries.materialized.moment(plans.views(state), plans.stored(state), DEFAULTS, cancellation)
 
     def _basis(self, query: ContinuousQuery, moment: Moment) -> object:
         scans = self.queries.plans_of(query).bound(moment.state).scans

@@ -90,7 +90,7 @@ class Plans:
         """The query itself, over what is there."""
         if self._bound is not None and self._seen is state.relations:
             return self._bound
-        relations = self._read_from(state)
+        relations = self.read_from(state)
         if self._bound is None or self._relations != relations:
             schema = StateSchema(self.store.catalog, state)
             self._bound = bind_query(self._sql(), schema, context_at(state))
@@ -98,7 +98,7 @@ class Plans:
         self._seen = state.relations
         return self._bound
 
-    def _read_from(self, state: CatalogState) -> dict[str, Relation]:
+    def read_from(self, state: CatalogState) -> dict[str, Relation]:
         """What it reads, through views as well. Whatever else is made or dropped, its plans stay."""
         found, todo = dict[str, Relation](), list(self.query.reads)
         while todo:
@@ -154,7 +154,7 @@ class Plans:
         """What these names stand for: of queries their texts, of all else what it is known by for good."""
         return {
             name: relation if isinstance(relation, View) and not isinstance(relation, ContinuousView) else relation.id
-            for name, relation in self._read_from(state).items()
+            for name, relation in self.read_from(state).items()
         }
 
     def difference(

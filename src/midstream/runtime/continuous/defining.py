@@ -38,6 +38,7 @@ from midstream.runtime.continuous.texts import answer_check_text
 from midstream.runtime.query import prepare
 from midstream.runtime.store import Store
 from midstream.runtime.stored_schema import StateSchema
+from midstream.runtime.transaction import Transaction
 from midstream.runtime.writing import Writer
 from midstream.sql.change_items import items_of, place_of_old, row_query, row_tree
 from midstream.sql.mentions import place_of_name, relations_named
@@ -70,6 +71,7 @@ def create_continuous_query(writer: Writer, statement: CreateContinuousQuery) ->
     state = transaction.state
     check_free(state, statement.name)
     query = defined_query(writer, statement)
+    _check_is_there(transaction, query, statement)
     transaction.store.queries.materialized.bring_to_base(transaction, Plans(transaction.store, query).stored(state))
     if query.destination is not None:
         transaction.define(prepare_destination(writer, query, state))
@@ -79,6 +81,21 @@ def create_continuous_query(writer: Writer, statement: CreateContinuousQuery) ->
     if Plans(transaction.store, query).views(state):
         transaction.store.queries.first_answers[query.id] = transaction.store.queries.answers.first(query)
     return notices
+
+
+def _check_is_there(transaction: Transaction, query: ContinuousQuery, statement: CreateContinuousQuery) -> None:
+    """A query over tables begins with the commit that makes it, so they may be made with it. All others begin with
+    something that must be there before: the reader of a stream, or an answer."""
+    plans, state = Plans(transaction.store, query), transaction.state
+    if query.stream is None and not plans.views(state) and not plans.stored(state):
+        return
+    new = next((name for name, relation in plans.read_from(state).items() if relation.id in transaction.defined), None)
+    if new is not None:
+        raise Unsupported(
+            f'a continuous query over "{new}" can be made after COMMIT',
+            detail="It would begin with an answer, or a stream, that is only there after it.",
+            position=place_of_name(statement, new),
+        )
 
 
 def defined_query(writer: Writer, statement: CreateContinuousQuery) -> ContinuousQuery:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from midstream.errors import Closed, OutOfResources, TransactionConflict, UndefinedName
+from midstream.ingest.kernel_parquet import from_parquet
 from midstream.ingest.sources import ArrowSource
 from midstream.kernels import quote_name
 from midstream.plan import bind_default
@@ -33,7 +34,7 @@ from midstream.runtime.states import KeptFile
 from midstream.runtime.store import ID_BLOCK, Store
 from midstream.runtime.transaction import ReaderMove, Transaction
 from midstream.runtime.writing import Writer
-from midstream.types import BIGINT, TEXT, TIMESTAMPTZ
+from midstream.types import BIGINT, TEXT, TIMESTAMPTZ, Type
 
 if TYPE_CHECKING:
     from midstream.runtime.continuous.queries import Queries
@@ -112,10 +113,10 @@ def _insert_many(writer: Writer, query: ContinuousQuery, table: Table, files: Se
     from midstream.maintenance.engine import Piece
     from midstream.runtime.continuous.stepping import log_input
 
-    given = dict(zip(destination_names(query, table), _columns(query), strict=True))
+    given = dict(zip(destination_names(query, table), _typed_columns(query), strict=True))
     first = writer.transaction.reserve_row_ids(table, ID_BLOCK)
     columns = [
-        f"{given.get(column.name) or bind_default(column, writer.context).sql('duckdb')} "
+        f"{_assigned(column, *given[column.name]) if column.name in given else _default(writer, column)} "
         f"AS {quote_name(column.name, 'duckdb')}"
         for column in table.columns
     ]
@@ -128,6 +129,19 @@ def _insert_many(writer: Writer, query: ContinuousQuery, table: Table, files: Se
     rows = sum(file.rows for answer in answers for file in answer.files)
     writer.transaction.store.return_row_ids(table.id, first, ID_BLOCK, rows)
     writer.take_written(table, answers)
+
+
+def _typed_columns(query: ContinuousQuery) -> list[tuple[str, Type]]:
+    return list(zip(_columns(query), [type_ for _, type_ in query.output_columns], strict=True))
+
+
+def _assigned(column: Column, text: str, given: Type) -> str:
+    """What a column of the destination gets, or an error where it does not fit, as with rows that the driver has."""
+    return text if given == column.type else from_parquet(text, given, column.type, column.name)
+
+
+def _default(writer: Writer, column: Column) -> str:
+    return bind_default(column, writer.context).sql("duckdb")
 
 
 # --- readers of the log ----------------------------------------------------------------------------------
@@ -272,7 +286,7 @@ class Triggers:
                 if self._stop.is_set():
                     return
                 # Whatever goes wrong with one trigger, the others go on, and it is tried again with the next change.
-                with contextlib.suppress(Exception):
+                with contextlib.suppress(BaseException):
                     self._serve(trigger)
 
     def _triggers(self) -> list[Trigger]:
@@ -295,10 +309,11 @@ class Triggers:
             readers.move(query, name, (change.scn, change.number))
 
     def _call(self, trigger: Trigger, change: Change) -> BaseException | None:
-        """None if it worked; else what it raised the last time of all. Closed before that, it has not been tried."""
+        """None if it worked; else what it raised the last time of all. Closed before that, it has not been tried.
+        A function that wants to end the program ends nothing: it is called in a thread that serves others, too."""
         if trigger.channel is not None:
             for take in list(self._listeners.get(trigger.channel, [])):
-                with contextlib.suppress(Exception):
+                with contextlib.suppress(BaseException):
                     take(change)
             return None
         failure: BaseException | None = None
@@ -308,7 +323,7 @@ class Triggers:
             try:
                 function_of(str(trigger.function))(change)
                 return None
-            except Exception as error:
+            except BaseException as error:
                 failure = error
         return failure
 

@@ -10,7 +10,7 @@ as its refresh to that picture left it.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -21,6 +21,7 @@ from midstream.maintenance.engine import Answer, Cancellation, FileColumn, Piece
 from midstream.relations.catalog import CatalogState
 from midstream.relations.query import ContinuousQuery, MaterializedView
 from midstream.relations.table import ROW_ID, ROW_ID_TYPE
+from midstream.relations.view import ContinuousView
 from midstream.runtime.continuous import backing
 from midstream.runtime.continuous.backing import Fold
 from midstream.runtime.continuous.computing import Change, context_at
@@ -29,6 +30,7 @@ from midstream.runtime.continuous.texts import MISSING, apply_text, duplicates_t
 from midstream.runtime.jobs import run_by_kernel
 from midstream.runtime.query import prepare
 from midstream.runtime.reading import Between, Picture, Sources, table_files
+from midstream.runtime.results import Moment
 from midstream.runtime.rows import RowSet, stored_columns
 from midstream.runtime.settings import DEFAULTS
 from midstream.runtime.states import KeptFile
@@ -108,6 +110,22 @@ class Materialized:
             self._bring(views, state, cancellation)
             return self.picture(state)
 
+    def moment(
+        self,
+        views: Iterable[ContinuousView],
+        stored: Iterable[MaterializedView],
+        settings: Mapping[str, object],
+        cancellation: Cancellation | None = None,
+    ) -> Moment:
+        """The results of continuous views, and beside them the stored answers of the same SCN."""
+        if not any(view.when == "on commit" for view in stored):
+            return self._store.views.moment(views, settings, cancellation)
+        with self._queries.computing:
+            # Older results than those of now would lie before answers that are stored.
+            found = self._store.views.moment(views, {**settings, "max_staleness": 0.0}, cancellation)
+            self._bring(stored, found.state, cancellation)
+            return replace(found, state=self.picture(found.state))
+
     def bring_to_base(self, transaction: Transaction, views: Iterable[MaterializedView]) -> None:
         """Views that are kept on commit have the answers of the picture that a transaction began with: what is made
         of them in it begins there."""
@@ -122,24 +140,30 @@ class Materialized:
             transaction.see(self.picture(transaction.base))
 
     def picture(self, state: CatalogState) -> CatalogState:
-        """A picture with the newest stored answers."""
+        """A picture with the newest stored answers of views that are kept on commit; others change with commits of
+        their own, which may lie behind it."""
         newest = self._store.catalog.state.versions
-        stored = {r.id for r in state.relations.values() if isinstance(r, MaterializedView)}
+        views = (r for r in state.relations.values() if isinstance(r, MaterializedView))
+        stored = {view.id for view in views if view.when == "on commit"}
         return replace(state, versions={**state.versions, **{id: newest[id] for id in stored if id in newest}})
 
     def _bring(self, views: Iterable[MaterializedView], state: CatalogState, stop: Cancellation | None) -> None:
         """Those that are kept on commit, and all such that they read."""
-        for failure in self._refresh_all(self._kept_below(views, state), state, stop).values():
+        for failure in self._refresh_all(self.kept_below(views, state), state, stop).values():
             raise failure
 
-    def _kept_below(self, views: Iterable[MaterializedView], state: CatalogState) -> list[MaterializedView]:
+    def kept_below(self, views: Iterable[MaterializedView], state: CatalogState) -> list[MaterializedView]:
         """The views that are kept on commit among these and what they read, each once."""
         found: dict[int, MaterializedView] = {}
         for view in views:
-            found |= {below.id: below for below in self._kept_below(self._below(view, state), state)}
+            found |= {below.id: below for below in self.kept_below(self._below(view, state), state)}
             if view.when == "on commit":
                 found[view.id] = view
         return list(found.values())
+
+    def are_at(self, views: Iterable[MaterializedView], scn: int) -> bool:
+        """Whether those that are kept on commit have the answers of an SCN."""
+        return all(self._queries.log_of(view).position >= scn for view in views if view.when == "on commit")
 
     def _below(self, view: MaterializedView, state: CatalogState) -> list[MaterializedView]:
         return [t for t in self._queries.plans_of(view).tables(state) if isinstance(t, MaterializedView)]
@@ -162,7 +186,7 @@ class Materialized:
         """The same for several. One that fails is as it was, and so are those that read it."""
         with self._queries.computing:
             state = self._store.catalog.state
-            below = self._kept_below([below for view in views for below in self._below(view, state)], state)
+            below = self.kept_below([below for view in views for below in self._below(view, state)], state)
             self._refresh_all([*below, *(view for view in views if view not in below)], state, None)
 
     def _refresh_all(
@@ -363,7 +387,7 @@ class Materialized:
     def answers_with_keys(
         self, query: ContinuousQuery, state: CatalogState, files: Sequence[KeptFile], key: Sequence[int]
     ) -> list[object] | None:
-        """A key that came with some changes and that several rows of the answer have."""
+        """A key that several rows of the answer had after some of the changes up to it."""
         from midstream.runtime.continuous.stepping import log_input
 
         bound = self._queries.plans_of(query).bound(state)

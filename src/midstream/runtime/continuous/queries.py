@@ -178,16 +178,17 @@ class Queries:
                 known = self._plans[query.id] = Plans(self._store, query)
             return known
 
-    def begun(self, relations: Iterable[Relation], base: CatalogState, scn: int) -> dict[str, str]:
+    def begun(self, relations: Iterable[Relation], picture: CatalogState, scn: int) -> dict[str, str]:
         """What the catalog keeps of new ones: a query hands out what changes after the commit that makes it, a stored
-        answer is that of the SCN that it was computed at, and so is what reads stored answers."""
+        answer is that of the SCN that it was computed at, and so is what reads stored answers. `picture` is what the
+        transaction sees that makes them."""
         found = {}
         for relation in relations:
             if isinstance(relation, ContinuousQuery | MaterializedView):
                 if self._store.catalog.kept(log_name(relation.id)) is not None:
                     continue
-                has_answer = isinstance(relation, MaterializedView) or bool(self.plans_of(relation).stored(base))
-                position = self._starts.get(relation.id, base.scn if has_answer else scn)
+                has_answer = isinstance(relation, MaterializedView) or bool(self.plans_of(relation).stored(picture))
+                position = self._starts.get(relation.id, picture.scn if has_answer else scn)
                 first = self.first_answers.pop(relation.id, None)
                 log = self._beginning(first) if first is not None else QueryLog(position, start=position)
                 if relation.when == "periodic":
@@ -257,6 +258,10 @@ class Queries:
                 return
             if isinstance(query, ContinuousQuery) and query.stream is not None:
                 self._store.streams.wait(self.reader_of(query)[0].id, scn, cancellation=cancellation)
+            if not self.materialized.are_at(self.plans_of(query).stored(self._store.catalog.state), scn):
+                # Who waits is told why a view below cannot be refreshed.
+                with held(self.computing, cancellation):
+                    self.materialized.bring(self.plans_of(query).stored(self._store.catalog.state), cancellation)
             self._wait_for(query, scn, cancellation)
 
     def _wait_for(self, query: Kept, scn: int, cancellation: Cancellation) -> None:
@@ -325,13 +330,13 @@ class Queries:
                 raise suspended(query.name, log)
             if query.stream is not None:
                 self._store.streams.wait(self.reader_of(query)[0].id, state.scn, cancellation=cancellation)
-            first = True
-            while first or log.position < state.scn:
-                first = False
+            while True:
                 failure = self.stepper.compute([query], state, cancellation).get(query.id)
                 if failure is not None:
                     raise failure
-            return state.scn
+                # What the reader of a stream has made up to now is taken at once, and may be of an earlier commit.
+                if log.position >= state.scn or query.stream is not None:
+                    return state.scn
 
     def _run(self) -> None:
         while not self._stop.is_set():
@@ -396,10 +401,12 @@ class Queries:
                 for query in everything
                 if isinstance(query, ContinuousQuery) and self._is_due(query, self.log_of(query), state, now)
             ]
-            if due:
-                self.stepper.compute(due, state)
-                self._set_clocks(due, now)
-            if any(self.log_of(query).position < state.scn for query in due if self.log_of(query).status == "active"):
+            # What could not be refreshed is behind: who reads it stays where it is, too.
+            ready = [query for query in due if self.materialized.are_at(self.plans_of(query).stored(state), state.scn)]
+            if ready:
+                self.stepper.compute(ready, state)
+            self._set_clocks(due, now)
+            if any(self.log_of(query).position < state.scn for query in ready if self.log_of(query).status == "active"):
                 self._wake.set()
 
     def _is_due(self, query: Kept, log: QueryLog, state: CatalogState, now: float) -> bool:
@@ -417,8 +424,7 @@ class Queries:
         if isinstance(query, ContinuousQuery) and query.stream is not None:
             # Rows that the reader of the stream has yet to absorb may be of any SCN up to now.
             return False
-        below = [view for view in self.plans_of(query).stored(state) if view.when == "on commit"]
-        if any(self.log_of(view).position < state.scn for view in below):
+        if not self.materialized.are_at(self.plans_of(query).stored(state), state.scn):
             # What becomes of them counts up to now, too: a view is refreshed with them, a query comes after them.
             return isinstance(query, MaterializedView)
         log.position = state.scn
@@ -487,6 +493,7 @@ class Queries:
         state = self._store.catalog.state
         if self.plans_of(query).views(state):
             return self._beginning(self.answers.first(query))
+        state = self.materialized.bring(self.plans_of(query).stored(state))
         scn = self._starts[query.id] if query.stream is not None else state.scn
         return QueryLog(scn, start=scn)
 

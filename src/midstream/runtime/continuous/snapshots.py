@@ -24,6 +24,7 @@ from midstream.runtime.continuous.changes import BATCH, Change, made
 from midstream.runtime.continuous.computing import Kept, context_at
 from midstream.runtime.continuous.log import QueryLog
 from midstream.runtime.continuous.queries import suspended
+from midstream.runtime.continuous.settled import settled
 from midstream.runtime.query import prepare, run_query
 from midstream.runtime.reading import CHANGE_TYPE, Picture, change_files
 from midstream.runtime.settings import DEFAULTS
@@ -44,11 +45,11 @@ def answer_of(store: Store, view: View) -> tuple[Counter[tuple[object, ...]], in
     bound = bind_query(query, StateSchema(store.catalog, state), context)
     relations = [scan.relation for scan in bound.scans]
     continuous = [relation for relation in relations if isinstance(relation, ContinuousView)]
+    stored = [relation for relation in relations if isinstance(relation, MaterializedView)]
     picture: Picture = Glimpse(state)
     if continuous:
-        picture = store.views.moment(continuous, DEFAULTS)
-    elif any(isinstance(relation, MaterializedView) for relation in relations):
-        stored = [relation for relation in relations if isinstance(relation, MaterializedView)]
+        picture = store.queries.materialized.moment(continuous, stored, DEFAULTS)
+    elif stored:
         picture = Glimpse(store.queries.materialized.bring(stored))
     with store.pinned(picture.state):
         table = run_query(store, picture, bound, DEFAULTS)
@@ -100,8 +101,8 @@ def _computed(store: Store, query: ContinuousQuery, log: QueryLog, at: int | Non
             hint="Leave the SCN out: the snapshot is then what it has come to.",
         )
     plans = store.queries.plans_of(query)
-    if at is not None:
-        store.queries.materialized.bring(plans.stored(store.catalog.state))
+    if at is not None and plans.stored(store.catalog.state):
+        _check_settled(store, query, log, at)
     state, folder = store.catalog.state_at(scn), str(store.new_staging())
     with store.pinned(state):
         bound = plans.bound(state)
@@ -112,6 +113,19 @@ def _computed(store: Store, query: ContinuousQuery, log: QueryLog, at: int | Non
     for file in files:
         file.doom()
     return Snapshot(_inserted(query, files, scn), scn)
+
+
+def _check_settled(store: Store, query: ContinuousQuery, log: QueryLog, at: int) -> None:
+    """No change that it hands out after an SCN is partly of commits before it."""
+    if at == log.position:
+        return
+    if at > log.position or not settled(store, store.queries, query, [at], log.start, log.position):
+        raise HistoryGone(
+            f'the answer of continuous query "{query.name}" at SCN {at} is not known',
+            detail="It reads a materialized view, and a refresh of that takes several commits together, as the query "
+            f"does then. It has come to SCN {log.position}.",
+            hint="Leave the SCN out: the snapshot is then what it has come to.",
+        )
 
 
 def _inserted(query: ContinuousQuery, files: Sequence[KeptFile], scn: int) -> Iterator[Change]:

@@ -21,6 +21,7 @@ from midstream.runtime.continuous import backing, delivering
 from midstream.runtime.continuous.backing import Fold
 from midstream.runtime.continuous.computing import Change, Unchanged
 from midstream.runtime.continuous.log import Backing, QueryLog, log_columns
+from midstream.runtime.continuous.settled import settled
 from midstream.runtime.continuous.texts import KEY_CHECK, changes_text, key_check
 from midstream.runtime.continuous.tidying import tidied
 from midstream.runtime.jobs import run_by_kernel
@@ -174,16 +175,13 @@ class Stepper:
     def _steps_of(self, query: ContinuousQuery, state: CatalogState) -> list[_Step]:
         """What is to be computed: commit by commit, or all commits as one."""
         log, plans, catalog = self.queries.log_of(query), self.queries.plans_of(query), self.store.catalog
-        ids = [table.id for table in plans.tables(state)]
-        scns = catalog.commits_that_changed(ids, log.position, state.scn) if ids else []
+        scns, are_commits = self._scns_of(query, state)
         if not scns:
             plans.check_same(Between(state, catalog.state_at(log.position)))
             return [_Step(query, state.scn, None)]
-        if not query.transactional:
-            scns = [state.scn]
         steps, first, folder = list[_Step](), catalog.state_at(log.position), self.queries.folder(query.id)
         kept = backing.before(plans, Between(state, first), log.backing, folder)
-        if len(scns) > 1 and (query.key_is_proved or not query.key):
+        if len(scns) > 1 and are_commits and (query.key_is_proved or not query.key):
             between = Between(state, first)
             together = plans.change(between, by_commit=True, kept=_files(kept))
             if together is not None:
@@ -202,13 +200,23 @@ class Stepper:
             steps.append(_Step(query, state.scn, None))
         return steps
 
+    def _scns_of(self, query: ContinuousQuery, state: CatalogState) -> tuple[list[int], bool]:
+        """The SCNs that it goes to one after another, and whether these are all commits that changed what it reads."""
+        log, ids = self.queries.log_of(query), [table.id for table in self.queries.plans_of(query).tables(state)]
+        scns = self.store.catalog.commits_that_changed(ids, log.position, state.scn) if ids else []
+        if not scns or not query.transactional:
+            return ([state.scn] if scns else []), False
+        found = settled(self.store, self.queries, query, scns, log.position, state.scn)
+        rest = [] if found and found[-1] == scns[-1] else [state.scn]
+        return [*found, *rest], found == scns
+
     def _full_steps_of(self, query: ContinuousQuery, state: CatalogState) -> list[_Step]:
         """The same without any term: all of the answer before and after, compared."""
         log, plans, catalog = self.queries.log_of(query), self.queries.plans_of(query), self.store.catalog
-        scns = catalog.commits_that_changed([t.id for t in plans.tables(state)], log.position, state.scn)
+        scns, _ = self._scns_of(query, state)
         steps, before = list[_Step](), catalog.state_at(log.position)
         gone = Fold(None, gone=log.backing.files) if log.backing is not None else None
-        for scn in scns[:STEPS] if query.transactional else [state.scn]:
+        for scn in scns[:STEPS]:
             between = Between(state if scn == state.scn else catalog.state_at(scn), before)
             fold = gone if not steps else None
             steps.append(_Step(query, scn, _changed(plans.change(between, in_full=True)), fold=fold))
@@ -313,7 +321,7 @@ class Stepper:
             raise key_violation(query, list(found.slice(0, 1).to_pylist()[0].values()))
 
     def _check_others(self, query: ContinuousQuery, files: Sequence[KeptFile], scn: int) -> None:
-        """A key that came must not be one that a row had all along."""
+        """A key that came must not be one that a row had then, whether or not it has gone since."""
         if not query.key or query.key_is_proved:
             return
         state = self.store.catalog.state_at(scn)

@@ -41,7 +41,7 @@ def create_trigger(writer: Writer, statement: CreateTrigger) -> None:
 def _check_function(path: str) -> None:
     try:
         function_of(path)
-    except (ImportError, AttributeError, TypeError, ValueError) as error:
+    except (Exception, SystemExit) as error:
         raise UndefinedName(
             f"there is no function '{path}'",
             detail=f"{type(error).__name__}: {error}",

@@ -93,14 +93,21 @@ def key_check(key: Sequence[int], kernel: Kernel) -> tuple[str, str]:
 
 
 def duplicates_text(query: str, key: Sequence[int]) -> str:
-    """Finds a key that came and that more than one row of the answer has; `changes` are what was handed out."""
-    same = " AND ".join(f"q.c{place} IS NOT DISTINCT FROM k.r{place}" for place in key)
+    """Finds a key that several rows of the answer had after some commit; `changes` are what was handed out of commits
+    up to this answer.
+
+    How many rows had a key at first is how many have it now, less what came and went; to that is added the most that
+    came by some commit: with I at 4 and D at 5 and one row now, there was one before 4, so at 4 there were two."""
     keys = ", ".join(f"r{place}" for place in key)
     listed = ", ".join(f"k.r{place}" for place in key)
+    same = " AND ".join(f"q.c{place} = k.r{place}" for place in key)
+    moves = "CASE kind WHEN 'I' THEN 1 WHEN 'D' THEN -1 ELSE 0 END"
     return (
-        f"SELECT {listed} FROM ({query}) AS q JOIN "
-        f"(SELECT DISTINCT {keys} FROM changes WHERE kind = 'I') AS k ON {same} "
-        f"GROUP BY {listed} HAVING count(*) > 1 LIMIT 1"
+        f"SELECT {listed} FROM (SELECT {keys}, max(came) AS most, max(now) AS net FROM (SELECT {keys}, "
+        f"sum({moves}) OVER (PARTITION BY {keys} ORDER BY scn) AS came, "
+        f"sum({moves}) OVER (PARTITION BY {keys}) AS now FROM changes) AS moved "
+        f"GROUP BY {keys} HAVING max(came) > 0) AS k LEFT JOIN ({query}) AS q ON {same} "
+        f"GROUP BY {listed}, k.most, k.net HAVING count(q.c{key[0]}) - k.net + k.most > 1 LIMIT 1"
     )
 
 
