@@ -80,6 +80,13 @@ def keep_place(new: exp.Expression, old: exp.Expression) -> exp.Expression:
     return new
 
 
+def replace_item(item: exp.Expression, new: exp.Expression) -> None:
+    """Puts another item in the place of one of FROM; what it is joined with in its parentheses stays."""
+    if item.args.get("joins"):
+        new.set("joins", item.args["joins"])
+    item.replace(new)
+
+
 def forget_places(tree: exp.Expression) -> exp.Expression:
     """For a view's text: its places mean nothing in the statement that reads the view."""
     for node in tree.walk():

@@ -220,7 +220,7 @@ class Grouping:
 
     def grouping_calls(self) -> list[AggregateCall]:
         """What tells the sets of GROUPING SETS apart."""
-        if not self.has_sets():
+        if not self.has_sets() or not self.keys:
             return []
         found = [typed(AggregateCall(this="grouping", expressions=[key.node.copy() for key in self.keys]), INT)]
         nodes = [bare(output) for output in self.query.expressions]

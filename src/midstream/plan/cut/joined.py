@@ -10,6 +10,7 @@ from sqlglot import exp
 
 from midstream.plan.cut.aggregates import (
     KeptAggregate,
+    StateColumn,
     ValuedAggregate,
     largest_rank,
     name_of_call,
@@ -127,15 +128,34 @@ class Joined:
         conditions += [at_alias(late, alias) for late in self.grouping.late]
         if value.skips_nulls:
             conditions.append(typed(exp.Not(this=call("is null(any)", columns[0].copy())), type_of(conditions[0])))  # type: ignore[arg-type]
+        source: Node = item
+        where = both(conditions)
+        if self.grouping.has_sets():
+            source, alias, columns = self._told_apart(item, alias, columns, weight, where)
+            where = None
         swap = self.grouping.swapper(lambda key: stored_column(alias, key.name, key.type), lambda t, n: n)
         shown = [(key.name, stored_column(alias, key.name, key.type)) for key in self.grouping.keys]
         sets = [(f"grouping_{i}", swap(c.copy())) for i, c in enumerate(self.grouping.grouping_calls()[:1])]
         own = [(f"value_{i}", column) for i, column in enumerate(columns)]
         counted: Node = number(1) if node.args.get("distinct") and value.rank is None else weight.merge(alias)
-        inner = select([*shown, *sets, *own, ("weight", counted)], item, where=both(conditions))
+        inner = select([*shown, *sets, *own, ("weight", counted)], source, where=where)
         self.grouping.set_group(inner, swap, columns)
+        if self.grouping.has_sets():
+            # Equal sets give equal rows; the groups of each of them find the one answer.
+            inner.set("distinct", exp.Distinct())
         groups = [(name, type_of(part)) for name, part in (*shown, *sets)]
         return self._over_values(inner, groups, [type_of(c) for c in columns], type_of(counted), value)
+
+    def _told_apart(
+        self, item: Node, alias: str, columns: Sequence[Node], weight: StateColumn, where: Node | None
+    ) -> tuple[exp.Subquery, str, list[Node]]:
+        """The state with its values under names of their own: where a set has not the key, the value is still there."""
+        outputs = [(key.name, stored_column(alias, key.name, key.type)) for key in self.grouping.keys]
+        outputs += [(f"value_{i}", column) for i, column in enumerate(columns)]
+        outputs.append((weight.name, stored_column(alias, weight.name, weight.type)))
+        apart = self.grouping.binding.fresh_alias("apart")
+        values = [plain_column(apart, f"value_{i}", type_of(column)) for i, column in enumerate(columns)]
+        return derived(select(outputs, item, where=where), apart), apart, values
 
     def _over_values(
         self,

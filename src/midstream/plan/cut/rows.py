@@ -15,13 +15,13 @@ from sqlglot import exp
 from midstream.plan.bound import BoundQuery, Output, seal
 from midstream.plan.context import Binding, ScanKey
 from midstream.plan.cut.build import Node, both, conjuncts, derived, digest, select, stored_column, text_of
-from midstream.plan.cut.rewriting import unconverted
+from midstream.plan.cut.rewriting import is_scalar, unconverted
 from midstream.plan.cut.streams import Status, Streams, items_of, refuse, rename_aliases, with_fresh_aliases
 from midstream.plan.cut.windowed import drop_bounds
 from midstream.plan.moments import has_moment, moments_in
-from midstream.plan.nodes import bare, child, is_query, place_of, quoted, table_alias
+from midstream.plan.nodes import bare, child, is_constant, is_query, place_of, quoted, replace_item, table_alias
 from midstream.plan.pruning import column_uses
-from midstream.plan.typing.nodes import type_of
+from midstream.plan.typing.nodes import type_of, typed
 from midstream.plan.windows import is_window_bound
 from midstream.relations.view import Derived
 
@@ -135,7 +135,7 @@ def write_out_ctes(binding: Binding, query: exp.Select, is_meant: Callable[[Node
     known = {name: tree for name, tree in _ctes_around(query).items() if is_meant(tree)}
     for part in list(row_parts(query)):
         for table in [t for t in part.find_all(exp.Table) if t.name in known]:
-            table.replace(derived(with_fresh_aliases(binding, known[table.name]), table.alias))
+            replace_item(table, derived(with_fresh_aliases(binding, known[table.name]), table.alias))
 
 
 def _ctes_around(node: Node) -> dict[str, Node]:
@@ -163,8 +163,7 @@ def _flatten_once(streams: Streams, query: exp.Select) -> bool:
     for place, join in enumerate(joins):
         if not join.args.get("side") and _is_simple(streams, join.this) and _is_plain_join(joins[place + 1 :]):
             item, inner = join.this, join.this.this
-            opened = [exp.Join(this=inner.args["from_"].this), *(inner.args.get("joins") or [])]
-            query.set("joins", [*joins[:place], *opened, *joins[place + 1 :]])
+            query.set("joins", [*joins[:place], *_opened(inner), *joins[place + 1 :]])
             if join.args.get("on"):
                 _add_where(query, [join.args["on"]])
             _substitute(query, item.alias, inner)
@@ -176,6 +175,16 @@ def _flatten_once(streams: Streams, query: exp.Select) -> bool:
                 _substitute(query, item.alias, inner)
                 return True
     return False
+
+
+def _opened(inner: exp.Select) -> list[exp.Join]:
+    """The items of a subquery, joined to what stands before them. A join that keeps rows of its right side keeps them
+    for each row that stands before the subquery, so it goes on in parentheses."""
+    first, joins = inner.args["from_"].this, inner.args.get("joins") or []
+    if _is_plain_join(joins):
+        return [exp.Join(this=first), *joins]
+    first.set("joins", [*(first.args.get("joins") or []), *joins])
+    return [exp.Join(this=exp.Paren(this=first))]
 
 
 def _is_kept_side(join: exp.Join) -> bool:
@@ -200,9 +209,16 @@ def _substitute(query: exp.Select, alias: str, inner: exp.Select) -> None:
     """Columns of a subquery that is no more are what they stood for."""
     if inner.args.get("where"):
         _add_where(query, conjuncts(inner.args["where"].this))
-    meant = {node.alias_or_name: bare(node) for node in inner.expressions}
+    meant = {node.alias_or_name: _told_apart(bare(node)) for node in inner.expressions}
     for column in [c for c in query.find_all(exp.Column) if c.table == alias]:
         column.replace(meant[column.name].copy())
+
+
+def _told_apart(node: Node) -> Node:
+    """A constant that has a name in a subquery is no constant where it is a key: of GROUPING SETS it may be NULL."""
+    if is_constant(node) and not is_scalar(node):
+        return typed(exp.Paren(this=node.copy()), type_of(node))
+    return node
 
 
 def _add_where(query: exp.Select, conditions: Sequence[Node]) -> None:
@@ -339,7 +355,7 @@ def take_static(binding: Binding, static: Static) -> str:
 
 
 def _put(binding: Binding, item: Node, static: Static, alias: str) -> None:
-    item.replace(exp.Table(this=quoted(take_static(binding, static)), alias=table_alias(alias)))
+    replace_item(item, exp.Table(this=quoted(take_static(binding, static)), alias=table_alias(alias)))
 
 
 def restricted(streams: Streams, source: exp.Select, stream: str | None) -> exp.Select | None:

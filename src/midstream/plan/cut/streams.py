@@ -16,7 +16,7 @@ from midstream.errors import Unsupported
 from midstream.plan.context import Binding, ScanKey
 from midstream.plan.cut.build import aggregates_of, derived, own_nodes
 from midstream.plan.functions import FUNCTIONS
-from midstream.plan.nodes import bare, child, is_query, place_of, quoted
+from midstream.plan.nodes import bare, child, is_query, place_of, quoted, replace_item
 from midstream.plan.typing.nodes import AggregateCall, Call, type_of, typed
 from midstream.plan.typing.queries import output_types
 
@@ -170,7 +170,7 @@ def _write_out_ctes(binding: Binding, streams: Streams, tree: Node) -> None:
                 kept.append(cte)
                 continue
             for use in [table for table in tree.find_all(exp.Table) if table.name == name]:
-                use.replace(derived(with_fresh_aliases(binding, cte.this), use.alias))
+                replace_item(use, derived(with_fresh_aliases(binding, cte.this), use.alias))
         if kept:
             with_.set("expressions", kept)
         elif with_.parent is not None:

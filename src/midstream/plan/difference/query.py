@@ -15,6 +15,7 @@ from midstream.plan.cut.streams import with_fresh_aliases
 from midstream.plan.difference.images import Changed, Images, number_places
 from midstream.plan.difference.steps import NotSeparable, Step, Unit, Units
 from midstream.plan.difference.terms import BACKED, Terms, backed_part, outputs_of, united
+from midstream.plan.nodes import replace_item
 from midstream.plan.scopes import Scope
 from midstream.plan.statements import new_binding
 from midstream.plan.trees import name_outputs, projections
@@ -91,7 +92,7 @@ def write_out_ctes(binding: Binding, tree: Node) -> None:
         for cte in reversed(with_.expressions):
             name = cte.args["alias"].name
             for use in [table for table in tree.find_all(exp.Table) if table.name == name]:
-                use.replace(derived(with_fresh_aliases(binding, cte.this), use.alias))
+                replace_item(use, derived(with_fresh_aliases(binding, cte.this), use.alias))
         if with_.parent is not None:
             with_.parent.set("with_", None)
 
