@@ -147,13 +147,33 @@ class AggregateRenderer:
 
     def _joined(self, node: exp.Expression) -> str:
         value, separator = node.expressions
-        if not isinstance(separator, exp.Literal):
-            raise KernelRefuses("the separator of string_agg must be a constant")
-        if self.kernel == "duckdb":
+        if self.kernel == "duckdb" and isinstance(separator, exp.Literal):
             return self.call("string_agg", node, "")
+        if self.kernel == "duckdb":
+            return self.texts_joined(self._texts(value, node), separator)
         collected = self._collected(value, node, drop_nulls=True)
-        text = f"array_join({self._values(collected)}, {self.scalar(separator)})"
+        text = self.texts_joined(self._values(collected), separator)
         return f"CASE WHEN size({collected}) > 0 THEN {text} END"
+
+    def _texts(self, value: exp.Expression, node: exp.Expression) -> str:
+        """DuckDB's list of the values that are there."""
+        text, order = self.scalar(value), node.args.get("order")
+        conditions = [f"{text} IS NOT NULL"]
+        if node.args.get("filter") is not None:
+            conditions.append(self.scalar(node.args["filter"]))
+        distinct = "DISTINCT " if node.args.get("distinct") else ""
+        sorting = f" {self.order(order)}" if order is not None else ""
+        return f"list({distinct}{text}{sorting}) FILTER (WHERE {' AND '.join(conditions)})"
+
+    def texts_joined(self, texts: str, separator: exp.Expression) -> str:
+        """The texts of a list that is not empty, one after the other."""
+        between = self.scalar(separator)
+        if self.kernel == "spark":
+            return f"array_join({texts}, {between})"
+        if isinstance(separator, exp.Literal):
+            return f"array_to_string({texts}, {between})"
+        # DuckDB's own function takes nothing that may fail, such as chr(10), for a constant.
+        return f"list_reduce({texts}, lambda a_, b_: a_ || {between} || b_)"
 
     def _first_or_last(self, name: str, node: exp.Expression) -> str:
         if not node.args.get("order"):

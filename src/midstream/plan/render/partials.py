@@ -135,9 +135,7 @@ class PartialRenderer:
         return f"CASE WHEN count(*) > 0 THEN {values} END"
 
     def _repeated_texts(self, node: exp.Expression) -> str:
-        separator = self._arguments(node)[2]
-        name = "array_to_string" if self.kernel == "duckdb" else "array_join"
-        return f"{name}({self._repeated(node)}, {separator})"
+        return self._aggregates.texts_joined(self._repeated(node), node.expressions[2])
 
     def _weighted_cont(self, node: exp.Expression) -> str:
         """`upto` values are not after this one, of `total`: those around the place of the percentile, and between."""
