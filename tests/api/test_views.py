@@ -239,6 +239,30 @@ def test_max_staleness_takes_an_older_result(fed: Any) -> None:
     lenient.close()
 
 
+def test_a_transaction_takes_no_result_that_is_older_than_its_tables(fed: Any) -> None:
+    fed.sql("CREATE TABLE t (k int); INSERT INTO t VALUES (1), (2)")
+    fed.sql("CREATE VIEW both_counts AS SELECT rows, (SELECT count(*) FROM t) AS others FROM total")
+    assert rows(fed, "SELECT * FROM both_counts") == [(0, 2)]
+    lenient = fed.session()
+    lenient.sql("SET max_staleness = '1 hour'")
+    insert_step(fed, 1)
+    fed.sql("INSERT INTO t VALUES (3)")
+    lenient.sql("BEGIN; INSERT INTO t VALUES (4)")
+    assert rows(lenient, "SELECT * FROM both_counts") == [(3, 4)]
+    lenient.sql("ROLLBACK")
+    lenient.close()
+
+
+def test_a_stale_result_is_not_read_with_a_table_that_is_newer(fed: Any) -> None:
+    lenient = fed.session()
+    lenient.sql("SET max_staleness = '1 hour'")
+    assert rows(lenient, "SELECT rows FROM total") == [(0,)]
+    insert_step(fed, 1)
+    fed.sql("CREATE TABLE t (k int); INSERT INTO t VALUES (1)")
+    assert rows(lenient, "SELECT rows, (SELECT count(*) FROM t) FROM total") == [(3, 1)]
+    lenient.close()
+
+
 # Time
 
 

@@ -220,3 +220,30 @@ def test_a_table_that_a_view_reads_is_not_dropped(shop: Any) -> None:
 
 def test_nothing_of_all_this_has_changed_the_views(shop: Any) -> None:
     assert sorted(shop.sql("SELECT * FROM totals").fetchall()) == [(1, 1, 5), (2, 1, 6)]
+
+
+@pytest.mark.parametrize("name", ["totals", "readers"])
+def test_a_replacement_that_would_read_itself_through_others(shop: Any, name: str) -> None:
+    error = refusal(shop, "CREATE OR REPLACE VIEW totals AS\nSELECT 1 AS uid, n, n AS score FROM " + name)
+    assert (error.sqlstate, error.message) == ("42P17", 'view "totals" would read itself')
+    assert error.position == (2, 37)
+    assert error.hint
+
+
+def test_an_ordinary_view_that_would_read_itself_through_others(shop: Any) -> None:
+    shop.sql("CREATE VIEW a AS SELECT uid FROM users; CREATE VIEW b AS SELECT uid FROM a")
+    assert refusal(shop, "CREATE OR REPLACE VIEW a AS SELECT uid FROM b").sqlstate == "42P17"
+    shop.sql("DROP VIEW b; DROP VIEW a")
+
+
+@pytest.mark.parametrize(
+    ("sql", "at"),
+    [
+        ("CREATE VIEW v AS SELECT uid,\n week AS uid FROM posts GROUP BY 1, 2", (2, 2)),
+        ("CREATE VIEW v (x, x) AS SELECT uid, region FROM users", (1, 16)),
+    ],
+)
+def test_a_column_name_that_comes_twice_has_its_place(shop: Any, sql: str, at: tuple[int, int]) -> None:
+    error = refusal(shop, sql)
+    assert (error.sqlstate, error.position) == ("42701", at)
+    assert error.hint

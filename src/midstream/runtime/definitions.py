@@ -49,7 +49,7 @@ from midstream.runtime.writing import Writer
 from midstream.sql import parse_query
 from midstream.sql.change_items import row_query
 from midstream.sql.durations import microseconds_of
-from midstream.sql.mentions import columns_named, place_of_name, relations_named
+from midstream.sql.mentions import columns_named, place_of_name, place_of_output, place_of_relation, relations_named
 from midstream.sql.statements import (
     Check,
     ColumnDefinition,
@@ -330,12 +330,9 @@ def define_view(
     if len(statement.columns) > len(names):
         raise InvalidDefinition("CREATE VIEW specifies more column names than columns", sqlstate="42601")
     names[: len(statement.columns)] = statement.columns
-    for name in names:
-        if names.count(name) > 1:
-            raise DuplicateName(f'column "{name}" specified more than once', sqlstate="42701")
+    _check_column_names(statement, names)
     reads = relations_read(statement.query, state)
-    if statement.name in reads:
-        raise InvalidDefinition(f'view "{statement.name}" would read itself', sqlstate="42P17")
+    _check_not_around(statement, reads, state)
     columns = tuple((name, output.type) for name, output in zip(names, outputs, strict=True))
     text = freeze_stars(statement.query, schema, context, takes_streams=stream is not None).text
     plain = (store.catalog.new_id(), statement.name, columns, text, reads)
@@ -354,6 +351,32 @@ def define_view(
         _view_key(options, names),
         unit,
     ), notices
+
+
+def _check_column_names(statement: CreateView, names: Sequence[str]) -> None:
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is None:
+        return
+    place = place_of_output(statement.query, twice)
+    if place is None:
+        place = place_of_name(statement, twice, "(" if twice in statement.columns else "")
+    hint = "Give one of them another name with AS, or name the columns: CREATE VIEW v (a, b) AS …."
+    raise DuplicateName(f'column "{twice}" specified more than once', hint=hint, sqlstate="42701", position=place)
+
+
+def _check_not_around(statement: CreateView, reads: Sequence[str], state: CatalogState) -> None:
+    """A view that takes the place of another may not read what reads that one."""
+    above = {statement.name, *(reader.name for reader in readers_of(state, statement.name))}
+    name = next((name for name in reads if name in above), None)
+    if name is None:
+        return
+    raise InvalidDefinition(
+        f'view "{statement.name}" would read itself',
+        detail=None if name == statement.name else f'"{name}" reads "{statement.name}", directly or through others.',
+        hint="Create it under another name.",
+        sqlstate="42P17",
+        position=place_of_relation(statement.query, name),
+    )
 
 
 def _view_key(options: Mapping[str, object], names: Sequence[str]) -> tuple[str, ...]:

@@ -276,10 +276,12 @@ class Views:
         views: Iterable[ContinuousView],
         settings: Mapping[str, object],
         cancellation: Cancellation | None = None,
+        since: int = 0,
     ) -> Moment:
-        """The results of views at one SCN that has every row acknowledged so far."""
+        """The results of views at one SCN that has every row acknowledged so far; where `max_staleness` lets them be
+        older, not older than an SCN."""
         wanted = {view.id: view for view in views}
-        moment = self._moment(wanted, settings, cancellation)
+        moment = self._moment(wanted, settings, cancellation, since)
         for id in wanted:
             moment.results[id].was_read = True
         return moment
@@ -297,7 +299,11 @@ class Views:
             yield
 
     def _moment(
-        self, wanted: dict[int, ContinuousView], settings: Mapping[str, object], cancellation: Cancellation | None
+        self,
+        wanted: dict[int, ContinuousView],
+        settings: Mapping[str, object],
+        cancellation: Cancellation | None,
+        since: int,
     ) -> Moment:
         self._advance_windows_below(wanted.values(), cancellation)
         still = self._unchanged(wanted.values())
@@ -305,7 +311,7 @@ class Views:
             return still
         begun, began = self._store.catalog.state.scn, time.monotonic()
         patience = float(cast(float, settings.get("max_staleness", 0.0)))
-        stale = self._recent(wanted.values(), patience)
+        stale = self._recent(wanted.values(), patience, since)
         if stale is not None:
             return stale
         keys = self._turn_keys(wanted.values())
@@ -444,8 +450,9 @@ class Views:
             found[view.id] = result
         return Moment(state, found)
 
-    def _recent(self, views: Iterable[ContinuousView], patience: float) -> Moment | None:
-        """Results that are not older than the reader allows, all of one SCN."""
+    def _recent(self, views: Iterable[ContinuousView], patience: float, since: int) -> Moment | None:
+        """Results that are not older than the reader allows, all of one SCN. Definitions have stayed the same since:
+        the query was bound to those of now, and what it reads beside the views is read as of that SCN."""
         if patience <= 0:
             return None
         with self._lock:
@@ -453,9 +460,10 @@ class Views:
         found = {id: result for id, result in results.items() if result is not None}
         if len(found) < len(results) or len({result.scn for result in found.values()}) != 1:
             return None
-        if any(time.monotonic() - result.at > patience for result in found.values()):
+        if any(time.monotonic() - result.at > patience or result.through < since for result in found.values()):
             return None
-        return Moment(next(iter(found.values())).state, found)
+        state = next(iter(found.values())).state
+        return Moment(state, found) if state.relations is self._store.catalog.state.relations else None
 
     def _known(self, views: Iterable[ContinuousView], begun: int, began: float) -> Moment | None:
         """Results that hold now, or that somebody got at one SCN while we waited."""

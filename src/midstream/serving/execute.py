@@ -174,7 +174,8 @@ def _bound(session: Session, statement: Select, transaction: Transaction, contex
 
 def _seen(session: Session, transaction: Transaction, bound: BoundQuery, cancellation: Cancellation) -> Picture:
     """What a query sees. With continuous views in it, all that it reads is of the SCN of their results; in a
-    transaction its tables stay as they were when that began, since streams take no part in it."""
+    transaction its tables stay as they were when that began, since streams take no part in it; what it sees of these is
+    never older than its tables."""
     views = [scan.relation for scan in bound.scans if isinstance(scan.relation, ContinuousView)]
     if not views:
         return _with_stored(session, transaction, bound, cancellation)
@@ -184,9 +185,10 @@ def _seen(session: Session, transaction: Transaction, bound: BoundQuery, cancell
             f'view "{new.name}" can be read after COMMIT',
             detail="A continuous view begins with the commit that creates it.",
         )
-    stored = [] if session.in_transaction else _stored_in(bound)
-    moment = session.store.queries.materialized.moment(views, stored, session.settings, cancellation)
-    return Moment(transaction.state, moment.results, transaction.changes) if session.in_transaction else moment
+    if not session.in_transaction:
+        return session.store.queries.materialized.moment(views, _stored_in(bound), session.settings, cancellation)
+    moment = session.store.views.moment(views, session.settings, cancellation, transaction.state.scn)
+    return Moment(transaction.state, moment.results, transaction.changes)
 
 
 def _with_stored(session: Session, transaction: Transaction, bound: BoundQuery, cancellation: Cancellation) -> Picture:

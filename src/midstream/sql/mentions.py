@@ -25,6 +25,20 @@ def relations_named(sql: Sql) -> tuple[str, ...]:
     return tuple(dict.fromkeys(table.name for table in sql.tree().find_all(exp.Table)))
 
 
+def place_of_relation(sql: Sql, name: str) -> Position | None:
+    """Where a query first names a relation."""
+    return next((position_of(table) for table in sql.tree().find_all(exp.Table) if table.name == name), None)
+
+
+def place_of_output(sql: Sql, name: str) -> Position | None:
+    """Where a query's select list has a name for the second time."""
+    query = sql.tree()
+    while not isinstance(query, exp.Select) and isinstance(query.this, exp.Expression):
+        query = query.this
+    named = [output for output in query.expressions if output.alias_or_name == name]
+    return position_of(named[1]) if len(named) > 1 else None
+
+
 def assigned_columns(statement: Update) -> frozenset[str]:
     """The columns that SET names."""
     targets = [assignment.this for assignment in statement.tree.tree().expressions]

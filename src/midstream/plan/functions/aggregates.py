@@ -180,21 +180,18 @@ _PAIRS = (
 
 def _statistics() -> list[Function]:
     functions = [
-        _same(
+        _statistic(
             f"{name}(double precision) -> double precision",
-            {"variance": "var_samp", "stddev": "stddev_samp"}.get(name, name),
+            "{spread:" + {"variance": "var_samp", "stddev": "stddev_samp"}.get(name, name) + "}",
             [f"{name}(i)", f"{name}(n)", f"{name}(r)", f"{name}(i) FILTER (WHERE id = 1)", f"{name}(DISTINCT i)"],
-            approximate=True,
         )
         for name in _SPREADS
     ]
     functions += [
-        aggregate(
+        _statistic(
             f"{name}(double precision, double precision) -> double precision",
-            "{finite:" + name + "}",
-            "{agg:" + name + "}",
+            "{pairs:" + name + "}",
             [f"{name}(i, s)", f"{name}(n, r)", f"{name}(i, s) FILTER (WHERE id = 1)"],
-            approximate=True,
         )
         for name in _PAIRS
     ]
@@ -207,6 +204,10 @@ def _statistics() -> list[Function]:
         )
     )
     return functions
+
+
+def _statistic(signature: str, template: str, examples: Sequence[str]) -> Function:
+    return aggregate(signature, template, template, examples, approximate=True)
 
 
 def _lists() -> list[Function]:

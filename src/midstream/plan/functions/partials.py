@@ -57,7 +57,7 @@ _ONE: dict[str, Callable[[Callable[[int], str]], str]] = {
     "stddev_samp": lambda at: _when(f"{at(0)} > 1", f"sqrt({at(2)} / ({at(0)} - 1))"),
 }
 _ONE["variance"], _ONE["stddev"] = _ONE["var_samp"], _ONE["stddev_samp"]
-_TWO: dict[str, Callable[[Callable[[int], str]], str]] = {
+OF_PAIRS: dict[str, Callable[[Callable[[int], str]], str]] = {
     "covar_pop": lambda at: f"({at(5)} / {at(0)})",
     "covar_samp": lambda at: _when(f"{at(0)} > 1", f"{at(5)} / ({at(0)} - 1)"),
     "corr": lambda at: _when(f"{at(3)} > 0 AND {at(4)} > 0", f"{at(5)} / (sqrt({at(3)}) * sqrt({at(4)}))"),
@@ -73,13 +73,13 @@ _TWO: dict[str, Callable[[Callable[[int], str]], str]] = {
         f"WHEN {at(3)} > 0 THEN 1.0e0 END"
     ),
 }
-ONE_VALUE, TWO_VALUES = frozenset(_ONE), frozenset([*_TWO, "regr_count"])
+ONE_VALUE, TWO_VALUES = frozenset(_ONE), frozenset([*OF_PAIRS, "regr_count"])
 
 
 def _finishers() -> list[Function]:
     found = [
         _scalar(f"finish {name}(double precision[])", DOUBLE, *_finished(formula))
-        for name, formula in {**_ONE, **_TWO}.items()
+        for name, formula in {**_ONE, **OF_PAIRS}.items()
     ]
     count = _finished(lambda at: f"CAST(coalesce({at(0)}, 0) AS BIGINT)")
     return [*found, _scalar("finish regr_count(double precision[])", BIGINT, *count)]

@@ -16,7 +16,8 @@ from midstream.kernels import Kernel, kernel_type
 from midstream.plan.functions import FUNCTIONS
 from midstream.plan.functions.model import KernelRefuses, Operand, Refusal
 from midstream.plan.functions.numbers import exact_quotient
-from midstream.plan.render.partials import PartialRenderer
+from midstream.plan.functions.partials import OF_PAIRS
+from midstream.plan.render.partials import NAN, PartialRenderer, is_finite
 from midstream.plan.typing.nodes import type_of
 from midstream.types import NUMERIC
 
@@ -50,8 +51,10 @@ class AggregateRenderer:
                 return self._count_rows(node, over)
             case "average":
                 return self._exact_average(node, over)
-            case "finite":
-                return self._null_for_nan(name, node, over)
+            case "spread":
+                return self._spread(name, node, over)
+            case "pairs":
+                return self._of_pairs(name, node, over)
             case "list":
                 return self._list_or_null(node)
             case "joined":
@@ -101,9 +104,22 @@ class AggregateRenderer:
         quotient = exact_quotient(total, Operand(f"CAST({count} AS DECIMAL(10, 0))", NUMERIC(10, 0)), type_of(node))
         return f"CASE WHEN {count} > 0 THEN {quotient} END"
 
-    def _null_for_nan(self, name: str, node: exp.Expression, over: str) -> str:
+    def _spread(self, name: str, node: exp.Expression, over: str) -> str:
+        """DuckDB takes a single NaN or Infinity for a value without spread, Spark equal values whose squares are out of
+        range for values with one."""
+        call, least, most = (self.call(each, node, over) for each in (name, "min", "max"))
+        if self.kernel == "duckdb":
+            single = f"{self.call('count', node, over)} = 1 AND NOT isfinite({most})"
+            return call if "samp" in name else f"CASE WHEN {single} THEN {NAN} ELSE {call} END"
+        equal = f"{least} = {most} AND {is_finite(most, self.kernel)}"
+        return f"CASE WHEN isnan({call}) AND {equal} THEN 0.0e0 ELSE {call} END"
+
+    def _of_pairs(self, name: str, node: exp.Expression, over: str) -> str:
+        if not node.args.get("distinct"):
+            parts = self.partials.joint_parts(node, over)
+            return f"CASE WHEN {parts[0]} > 0 THEN {OF_PAIRS[name](lambda index: f'({parts[index]})')} END"
         call = self.call(name, node, over)
-        return f"CASE WHEN NOT isnan({call}) THEN {call} END"
+        return f"CASE WHEN NOT isnan({call}) THEN {call} END" if self.kernel == "duckdb" else call
 
     def _grouping(self, node: exp.Expression) -> str:
         keys = [self.scalar(key) for key in node.expressions]
@@ -147,13 +163,33 @@ class AggregateRenderer:
 
     def _joined(self, node: exp.Expression) -> str:
         value, separator = node.expressions
-        if not isinstance(separator, exp.Literal):
-            raise KernelRefuses("the separator of string_agg must be a constant")
-        if self.kernel == "duckdb":
+        if self.kernel == "duckdb" and isinstance(separator, exp.Literal):
             return self.call("string_agg", node, "")
+        if self.kernel == "duckdb":
+            return self.texts_joined(self._texts(value, node), separator)
         collected = self._collected(value, node, drop_nulls=True)
-        text = f"array_join({self._values(collected)}, {self.scalar(separator)})"
+        text = self.texts_joined(self._values(collected), separator)
         return f"CASE WHEN size({collected}) > 0 THEN {text} END"
+
+    def _texts(self, value: exp.Expression, node: exp.Expression) -> str:
+        """DuckDB's list of the values that are there."""
+        text, order = self.scalar(value), node.args.get("order")
+        conditions = [f"{text} IS NOT NULL"]
+        if node.args.get("filter") is not None:
+            conditions.append(self.scalar(node.args["filter"]))
+        distinct = "DISTINCT " if node.args.get("distinct") else ""
+        sorting = f" {self.order(order)}" if order is not None else ""
+        return f"list({distinct}{text}{sorting}) FILTER (WHERE {' AND '.join(conditions)})"
+
+    def texts_joined(self, texts: str, separator: exp.Expression) -> str:
+        """The texts of a list that is not empty, one after the other."""
+        between = self.scalar(separator)
+        if self.kernel == "spark":
+            return f"array_join({texts}, {between})"
+        if isinstance(separator, exp.Literal):
+            return f"array_to_string({texts}, {between})"
+        # DuckDB's own function takes nothing that may fail, such as chr(10), for a constant.
+        return f"list_reduce({texts}, lambda a_, b_: a_ || {between} || b_)"
 
     def _first_or_last(self, name: str, node: exp.Expression) -> str:
         if not node.args.get("order"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -14,6 +15,54 @@ if TYPE_CHECKING:
     from midstream.plan.render.aggregates import AggregateRenderer
 
 _ALPHA = 0.7213 / (1 + 1.079 / SKETCH_BUCKETS)
+NAN = "CAST('NaN' AS DOUBLE)"
+
+
+def is_finite(value: str, kernel: Kernel) -> str:
+    """Both kernels take NaN for larger than Infinity."""
+    return f"isfinite({value})" if kernel == "duckdb" else f"(abs({value}) < CAST('Infinity' AS DOUBLE))"
+
+
+@dataclass(frozen=True)
+class _Values:
+    """What is asked of all values of a group; `behind` is FILTER and OVER."""
+
+    kernel: Kernel
+    value: str
+    behind: str
+
+    def _of(self, name: str) -> str:
+        return f"{name}({self.value}){self.behind}"
+
+    @property
+    def count(self) -> str:
+        return self._of("count")
+
+    @property
+    def least(self) -> str:
+        return self._of("min")
+
+    @property
+    def most(self) -> str:
+        return self._of("max")
+
+    @property
+    def are_finite(self) -> str:
+        return f"({is_finite(self.least, self.kernel)} AND {is_finite(self.most, self.kernel)})"
+
+    @property
+    def mean(self) -> str:
+        """That of equal values is just that value, so that their spread stays nothing when means are compared."""
+        return f"CASE WHEN {self.least} = {self.most} THEN {self.least} ELSE {self._of('avg')} END"
+
+    @property
+    def spread(self) -> str:
+        """The sum of squares of distances from the mean; NaN and Infinity have no distance, equal values none at all,
+        also where their squares are out of range."""
+        return (
+            f"CASE WHEN NOT {self.are_finite} THEN {NAN} WHEN {self.least} = {self.most} THEN 0.0e0 "
+            f"ELSE {self._of('var_pop')} * {self.count} END"
+        )
 
 
 class PartialRenderer:
@@ -62,29 +111,30 @@ class PartialRenderer:
         listed = ", ".join(f"CAST({part} AS DOUBLE)" for part in parts)
         return f"[{listed}]" if self.kernel == "duckdb" else f"array({listed})"
 
-    def _mean(self, name: str, value: str, arguments: str, where: str) -> str:
-        """The mean of equal values is just that value, so that their spread stays nothing when means are compared."""
-        least, most = f"min({value}){where}", f"max({value}){where}"
-        return f"CASE WHEN {least} = {most} THEN {least} ELSE {name}({arguments}){where} END"
-
     def _moments(self, node: exp.Expression) -> str:
         [value] = self._arguments(node)
-        where, count = self._where(node), f"count({value}){self._where(node)}"
-        mean = self._mean("avg", value, value, where)
-        vector = self._vector([count, mean, f"var_pop({value}){where} * {count}"])
-        return f"CASE WHEN {count} > 0 THEN {vector} END"
+        values = _Values(self.kernel, value, self._where(node))
+        return f"CASE WHEN {values.count} > 0 THEN {self._vector([values.count, values.mean, values.spread])} END"
 
     def _joint_moments(self, node: exp.Expression) -> str:
+        parts = self.joint_parts(node, "")
+        return f"CASE WHEN {parts[0]} > 0 THEN {self._vector(parts)} END"
+
+    def joint_parts(self, node: exp.Expression, over: str) -> list[str]:
+        """The elements of a vector of joint moments, each for itself."""
         y, x = self._arguments(node)
-        both, where = f"{y}, {x}", self._where(node)
-        x_there, y_there = (f"CASE WHEN {a} IS NOT NULL THEN {b} END" for a, b in ((y, x), (x, y)))
-        count = f"regr_count({both}){where}"
-        means = [
-            self._mean("regr_avgx", x_there, both, where),
-            self._mean("regr_avgy", y_there, both, where),
-        ]
-        spreads = [f"{name}({both}){where}" for name in ("regr_sxx", "regr_syy", "regr_sxy")]
-        return f"CASE WHEN {count} > 0 THEN {self._vector([count, *means, *spreads])} END"
+        behind = self._where(node) + over
+        if over and node.args.get("filter") is not None:
+            # Spark has no FILTER before OVER; a pair with NULL is none.
+            y, behind = f"CASE WHEN {self._aggregates.scalar(node.args['filter'])} THEN {y} END", over
+        xs = _Values(self.kernel, f"CASE WHEN {y} IS NOT NULL THEN {x} END", behind)
+        ys = _Values(self.kernel, f"CASE WHEN {x} IS NOT NULL THEN {y} END", behind)
+        product = (
+            f"CASE WHEN NOT ({xs.are_finite} AND {ys.are_finite}) THEN {NAN} "
+            f"WHEN {xs.least} = {xs.most} OR {ys.least} = {ys.most} THEN 0.0e0 "
+            f"ELSE covar_pop({y}, {x}){behind} * {xs.count} END"
+        )
+        return [xs.count, xs.mean, ys.mean, xs.spread, ys.spread, product]
 
     def _merge(self, name: str, node: exp.Expression) -> str:
         [value] = self._arguments(node)
@@ -102,15 +152,19 @@ class PartialRenderer:
     def _step(self) -> str:
         (na, ma, sa), (nb, mb, sb) = ([self._at(vector, i) for i in range(3)] for vector in ("a_", "b_"))
         count, gap = f"({na} + {nb})", f"({mb} - {ma})"
-        return self._vector(
-            [count, f"{ma} + {gap} * {nb} / {count}", f"{sa} + {sb} + {gap} * {gap} * {na} * {nb} / {count}"]
-        )
+        mean = self._mean_of_both(ma, mb, f"{gap} * {nb} / {count}")
+        return self._vector([count, mean, f"{sa} + {sb} + {gap} * {gap} * {na} * {nb} / {count}"])
+
+    def _mean_of_both(self, first: str, second: str, way: str) -> str:
+        """From one mean a part of the way to the other; there is none from or to Infinity."""
+        finite = " AND ".join(is_finite(mean, self.kernel) for mean in (first, second))
+        return f"CASE WHEN {finite} THEN {first} + {way} ELSE {first} + {second} END"
 
     def _joint_step(self) -> str:
         a, b = ([self._at(vector, i) for i in range(6)] for vector in ("a_", "b_"))
         count, weight = f"({a[0]} + {b[0]})", f"{a[0]} * {b[0]} / ({a[0]} + {b[0]})"
         x, y = f"({b[1]} - {a[1]})", f"({b[2]} - {a[2]})"
-        means = [f"{a[i]} + {gap} * {b[0]} / {count}" for i, gap in ((1, x), (2, y))]
+        means = [self._mean_of_both(a[i], b[i], f"{gap} * {b[0]} / {count}") for i, gap in ((1, x), (2, y))]
         products = [f"{a[i]} + {b[i]} + {p} * {q} * {weight}" for i, p, q in ((3, x, x), (4, y, y), (5, x, y))]
         return self._vector([count, *means, *products])
 
@@ -135,9 +189,7 @@ class PartialRenderer:
         return f"CASE WHEN count(*) > 0 THEN {values} END"
 
     def _repeated_texts(self, node: exp.Expression) -> str:
-        separator = self._arguments(node)[2]
-        name = "array_to_string" if self.kernel == "duckdb" else "array_join"
-        return f"{name}({self._repeated(node)}, {separator})"
+        return self._aggregates.texts_joined(self._repeated(node), node.expressions[2])
 
     def _weighted_cont(self, node: exp.Expression) -> str:
         """`upto` values are not after this one, of `total`: those around the place of the percentile, and between."""

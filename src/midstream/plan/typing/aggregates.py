@@ -9,17 +9,18 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
-from midstream.errors import InvalidQuery, TypeMismatch, UndefinedName, Unsupported
+from midstream.errors import DataError, InvalidQuery, TypeMismatch, UndefinedName, Unsupported
 from midstream.plan.functions import is_aggregate_name
 from midstream.plan.functions.model import Function
 from midstream.plan.typing import scalars
 from midstream.plan.typing.calls import canonical_call
-from midstream.plan.typing.conversion import convert
+from midstream.plan.typing.conversion import constant, convert
+from midstream.plan.typing.folding import constant_number, is_constant
 from midstream.plan.typing.nodes import AggregateCall, Convert, is_unknown, type_of, typed
 from midstream.plan.typing.resolution import resolve
 from midstream.plan.typing.scopes import Scope
 from midstream.sql.positions import position_of
-from midstream.types import BIGINT, INT, INTERVAL
+from midstream.types import BIGINT, DOUBLE, INT, INTERVAL, TEXT
 
 _WRAPPERS = (exp.Filter, exp.WithinGroup, exp.Window, exp.IgnoreNulls, exp.RespectNulls)
 
@@ -115,12 +116,14 @@ def _typed_call(written: _Written, node: exp.Expression, scope: Scope) -> tuple[
     if not written.within:
         order = [part for part in order if not _is_constant(part.this)]
     if written.within:
-        function, converted = resolve(written.name, [*arguments, order[0].this], position_of(node))
+        _check_within(written, node)
+        function, converted = resolve(written.name, [*arguments, *(part.this for part in order)], position_of(node))
         order[0].set("this", converted.pop())
         kinds = [*(type_of(a) for a in converted), type_of(order[0].this)]
     else:
         function, converted = _resolve(written, arguments, node)
         kinds = [type_of(a) for a in converted]
+    _settle_constants(written.name, converted, node)
     result = AggregateCall(
         this=function.signature,
         expressions=converted,
@@ -143,13 +146,70 @@ def _resolve(
             hint="Count the rows of a SELECT DISTINCT of these columns.",
             position=position_of(node),
         )
-    if written.name in ("mode", "percentile_cont", "percentile_disc"):
+    if written.name in _ORDERED_SETS:
         raise TypeMismatch(
             f"WITHIN GROUP is required for ordered-set aggregate {written.name}",
             sqlstate="42809",
             position=position_of(node),
         )
     return resolve(written.name, arguments, position_of(node))
+
+
+_ORDERED_SETS = ("mode", "percentile_cont", "percentile_disc")
+
+
+def _check_within(written: _Written, node: exp.Expression) -> None:
+    if written.name not in _ORDERED_SETS:
+        raise TypeMismatch(
+            f"{written.name} is not an ordered-set aggregate, so it cannot have WITHIN GROUP",
+            sqlstate="42809",
+            position=position_of(node),
+        )
+    if written.distinct:
+        raise InvalidQuery("cannot use DISTINCT with WITHIN GROUP", sqlstate="42601", position=position_of(node))
+
+
+_FRACTIONS = {"percentile_cont": 0, "percentile_disc": 0, "approx_percentile": 1}
+"""Where an aggregate has its fraction."""
+
+
+def _settle_constants(name: str, arguments: list[exp.Expression], node: exp.Expression) -> None:
+    """What has to be known when a query is bound: the fraction of a percentile, and what stands between texts."""
+    if name in _FRACTIONS and len(arguments) > _FRACTIONS[name]:
+        arguments[_FRACTIONS[name]] = _fraction(name, arguments[_FRACTIONS[name]], node)
+    if name == "string_agg" and len(arguments) == 2:
+        arguments[1] = _separator(arguments[1], node)
+
+
+def _fraction(name: str, argument: exp.Expression, node: exp.Expression) -> exp.Expression:
+    place = position_of(argument) or position_of(node)
+    value = constant_number(argument)
+    if value is None:
+        raise Unsupported(
+            f"the fraction of {name} must be a constant",
+            detail="It is a number between 0 and 1 that is the same for every row and every group.",
+            hint="Write it as a number, such as 0.5; for several fractions, write several aggregates.",
+            position=place,
+        )
+    if not 0 <= value <= 1:
+        raise DataError(f"percentile value {float(value):g} is not between 0 and 1", sqlstate="22003", position=place)
+    return constant(repr(float(value)), DOUBLE, argument)
+
+
+def _separator(argument: exp.Expression, node: exp.Expression) -> exp.Expression:
+    """NULL between texts is nothing."""
+    if isinstance(argument, exp.Null):
+        return constant("", TEXT, argument)
+    if isinstance(argument, exp.Literal):
+        return argument
+    if not is_constant(argument):
+        raise Unsupported(
+            "the separator of string_agg must be a constant",
+            detail="It is the same between all texts of a group.",
+            hint="Put what differs from row to row into the first argument: string_agg(separator || value, '' …).",
+            position=position_of(argument) or position_of(node),
+        )
+    return scalars.call("coalesce", [argument, constant("", TEXT)], node)
 
 
 def _check(written: _Written, function: Function, node: exp.Expression) -> None:
