@@ -184,10 +184,10 @@ class Shop:
     def image(self) -> Image:
         return {name: dict(rows) for name, rows in self.rows.items()}
 
-    def commit(self, kinds: str) -> None:
-        """A few changes, of the kinds that letters stand for: i, u, d."""
+    def commit(self, kinds: str, names: Sequence[str] = tuple(TABLES)) -> None:
+        """A few changes of some tables, of the kinds that letters stand for: i, u, d."""
         for _ in range(self._random.randint(1, 6)):
-            name = self._random.choice(list(TABLES))
+            name = self._random.choice(names)
             kind = self._random.choice(kinds)
             if kind == "i":
                 self._insert(name)
