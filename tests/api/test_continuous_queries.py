@@ -271,6 +271,14 @@ def test_nothing_can_be_subscribed_that_is_not_there(bank: Any) -> None:
     assert "nobody" in str(fault(lambda: bank.wait("nobody", 1)))
 
 
+@pytest.mark.parametrize("scn", ["x", 1.5, True])
+def test_an_scn_is_a_whole_number(bank: Any, scn: Any) -> None:
+    bank.sql(f"CREATE CONTINUOUS QUERY young COMPUTE ON COMMIT AS {PERSONS}")
+    for work in (lambda: bank.subscribe("young", after=scn), lambda: bank.wait("young", scn)):
+        assert f"an SCN is a whole number, not {scn!r}" in str(fault(work))
+    assert "not None" in str(fault(lambda: bank.wait("young", None)))
+
+
 def test_waiting_returns_when_it_was_computed(bank: Any) -> None:
     bank.sql("CREATE TABLE overdrawn (acct bigint, amt bigint)")
     bank.sql(f"CREATE CONTINUOUS QUERY negative_balance COMPUTE ON COMMIT DESTINATION overdrawn AS {NEGATIVE}")
@@ -724,6 +732,34 @@ def test_on_commit_a_broken_key_is_told_to_those_who_wait(bank: Any) -> None:
     assert "region" in repr(bank.sql("SHOW CONTINUOUS QUERIES").fetchall())
 
 
+def test_a_commit_that_cannot_be_computed_is_taken_with_those_that_mend_it(bank: Any) -> None:
+    bank.sql("CREATE TABLE parts (id int, of_all int)")
+    bank.sql("CREATE CONTINUOUS QUERY shares COMPUTE ON COMMIT AS SELECT id, 100 / of_all AS share FROM parts")
+    with bank.subscribe("shares") as feed:
+        scn = bank.sql("INSERT INTO parts VALUES (1, 0)").scn
+        error = fault(lambda: bank.wait("shares", scn))
+        assert "division by zero" in str(error)
+        assert "this commit stays as it was" in str(error.hint)
+        assert "COMPUTE BATCHED ON DEMAND" in str(error.hint)
+        bank.sql("UPDATE parts SET of_all = 4")
+        bank.sql("ALTER CONTINUOUS QUERY shares ACTIVATE")
+        assert "division by zero" in str(fault(lambda: bank.wait("shares", scn)))
+        bank.sql("ALTER CONTINUOUS QUERY shares COMPUTE BATCHED ON DEMAND")
+        bank.sql("ALTER CONTINUOUS QUERY shares ACTIVATE; SELECT cq_recompute('shares')")
+        assert changes_of(feed, 1) == [("I", (1, 25), None)]
+
+
+def test_what_can_be_mended_is_said_to_go_on(bank: Any) -> None:
+    bank.sql("CREATE TABLE kept (id bigint, name varchar(3))")
+    bank.sql("CREATE CONTINUOUS QUERY names COMPUTE ON COMMIT DESTINATION kept AS SELECT id, name FROM users")
+    scn = bank.sql("INSERT INTO users VALUES (3, 'Cecily', 'north', 5)").scn
+    error = fault(lambda: bank.wait("names", scn))
+    assert error.hint == "ALTER CONTINUOUS QUERY names ACTIVATE goes on from there, once the cause is mended."
+    bank.sql("ALTER CONTINUOUS QUERY names SUSPEND")
+    error = fault(lambda: bank.wait("names", scn))
+    assert error.hint == "ALTER CONTINUOUS QUERY names ACTIVATE goes on from there."
+
+
 def test_a_key_that_does_not_hold_at_first_is_refused(bank: Any) -> None:
     bank.sql("INSERT INTO users VALUES (3, 'Cid', 'north', 5)")
     create = "CREATE CONTINUOUS QUERY regions PRIMARY KEY (region) COMPUTE ON COMMIT AS SELECT region, name FROM users"
@@ -739,7 +775,9 @@ def test_a_query_stops_when_a_view_that_it_reads_is_replaced_and_begins_anew(ban
     bank.sql("CREATE CONTINUOUS QUERY young PRIMARY KEY (id) COMPUTE ON COMMIT AS SELECT id, name FROM minors")
     bank.sql("CREATE MATERIALIZED VIEW stored AS SELECT id, name FROM minors")
     scn = bank.sql("CREATE OR REPLACE VIEW minors AS SELECT id, name FROM users WHERE age < 40").scn
-    assert "was replaced" in str(fault(lambda: bank.wait("young", scn)))
+    error = fault(lambda: bank.wait("young", scn))
+    assert "was replaced" in str(error)
+    assert error.hint == "DEACTIVATE and ACTIVATE it: it then begins anew."
     scn = bank.sql("UPDATE users SET name = 'Anna' WHERE id = 1").scn
     assert "was replaced" in str(fault(lambda: bank.wait("young", scn)))
     assert state_of(bank, "young") == "SUSPENDED"

@@ -181,3 +181,9 @@ def test_errors_have_class_and_sqlstate_and_leave_everything_as_it_was(db: Any) 
     assert caught.value.detail
     assert db.sql("SELECT * FROM t").fetchall() == [(1,)]
     assert db.sql("SELECT current_scn()").fetchone() == before
+
+
+def test_a_result_is_true_whatever_it_gave(db: Any) -> None:
+    assert db.sql("CREATE TABLE t (a int)")
+    assert db.sql("SELECT * FROM t")
+    assert len(db.sql("SELECT * FROM t")) == 0

@@ -14,7 +14,9 @@ from midstream.runtime.settings import DEFAULTS
 from midstream.runtime.writing import Writer
 from midstream.serving.result import Result
 from midstream.serving.session import Session
+from midstream.serving.showing import did_you_mean
 from midstream.serving.subscriptions import subscribe
+from midstream.sql.mentions import place_of_name
 from midstream.sql.procedures import RECOMPUTE, UNSUBSCRIBE, procedure_call
 from midstream.sql.statements import (
     AlterContinuousQuery,
@@ -36,7 +38,7 @@ def execute(session: Session, statement: Handled, context: BindContext) -> Resul
         case RefreshView():
             return refresh(session, statement)
         case AlterContinuousQuery(action=str(action)):
-            return _set_state(session, statement.name, action)
+            return _set_state(session, statement, action)
         case _:
             return _define(session, statement, context)
 
@@ -68,24 +70,30 @@ def _define(
     return Result(status=status, scn=scn, notices=notices)
 
 
-def _set_state(session: Session, name: str, action: str) -> Result:
+def _set_state(session: Session, statement: AlterContinuousQuery, action: str) -> Result:
     session.forbid_in_transaction(f"ALTER CONTINUOUS QUERY … {action.upper()}")
     state = session.store.catalog.state
-    session.store.queries.set_status(naming.find_query(state, name), _STATES[action])
+    query = naming.find_query(state, statement.name, statement, "query")
+    session.store.queries.set_status(query, _STATES[action])
     return Result(status="ALTER CONTINUOUS QUERY", scn=state.scn)
 
 
 def refresh(session: Session, statement: RefreshView) -> Result:
     session.forbid_in_transaction("REFRESH MATERIALIZED VIEW")
-    view = session.store.catalog.state.relations.get(statement.name)
+    state, place = session.store.catalog.state, place_of_name(statement, statement.name, after="view")
+    view = state.relations.get(statement.name)
     if view is None:
-        raise UndefinedName(f'materialized view "{statement.name}" does not exist')
+        raise UndefinedName(
+            f'materialized view "{statement.name}" does not exist',
+            hint=did_you_mean(statement.name, state),
+            position=place,
+        )
     if isinstance(view, ContinuousView):
         with session.cancellable() as cancellation:
             scn = session.store.views.moment([view], DEFAULTS, cancellation).state.scn
         return _reached(scn)
     if not isinstance(view, MaterializedView):
-        raise WrongObject(f'"{statement.name}" is not a materialized view')
+        raise WrongObject(f'"{statement.name}" is not a materialized view', position=place)
     with session.cancellable() as cancellation:
         scn = session.store.queries.materialized.refresh(view, in_full=statement.full, cancellation=cancellation)
     return _reached(scn)
@@ -93,7 +101,11 @@ def refresh(session: Session, statement: RefreshView) -> Result:
 
 def subscribed(session: Session, statement: Subscribe) -> Result:
     """What SUBSCRIBE has to give at once, and in `changes` what comes."""
-    changes = subscribe(session.store, statement.name, snapshot=statement.snapshot, after=statement.after_scn)
+    try:
+        changes = subscribe(session.store, statement.name, snapshot=statement.snapshot, after=statement.after_scn)
+    except (UndefinedName, WrongObject) as error:
+        error.position = place_of_name(statement, statement.name, after="to ")
+        raise
     found = changes.poll(0)
     if statement.snapshot and statement.after_scn is not None:
         # These were its rows then; what has changed since comes next.

@@ -86,6 +86,10 @@ class Result:
     def __len__(self) -> int:
         return int(self._given().num_rows)
 
+    def __bool__(self) -> bool:
+        """Whatever a statement gave, it has succeeded."""
+        return True
+
     def arrow(self) -> pa.Table:
         return self._given()
 

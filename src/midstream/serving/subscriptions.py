@@ -394,6 +394,8 @@ def subscribe(store: Store, name: str, *, snapshot: bool, after: int | None) -> 
     relation = store.catalog.state.relations.get(name)
     if relation is None:
         raise UndefinedName(f'relation "{name}" does not exist')
+    if after is not None:
+        _check_scn(after)
     if after is not None and after > store.catalog.state.scn:
         raise InvalidParameter(f"SCN {after} has not been reached", detail=f"The newest is {store.catalog.state.scn}.")
     if isinstance(relation, ContinuousQuery):
@@ -437,7 +439,17 @@ def _of_stored(store: Store, view: MaterializedView, snapshot: bool, after: int 
     return Subscription(TableChanges(store, view, found.scn), found.rows)
 
 
+def _check_scn(scn: object) -> None:
+    """Callers may hand in anything."""
+    if not isinstance(scn, int) or isinstance(scn, bool):
+        raise InvalidParameter(
+            f"an SCN is a whole number, not {scn!r}",
+            hint="Every result has the SCN of its commit, as in db.sql(…).scn.",
+        )
+
+
 def wait(store: Store, name: str, scn: int, timeout: float | None) -> None:
+    _check_scn(scn)
     relation = store.catalog.state.relations.get(name)
     if isinstance(relation, ContinuousView):
         with suppress(InvalidParameter):

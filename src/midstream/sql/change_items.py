@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from midstream.errors import InvalidQuery, UndefinedName
+from midstream.errors import InvalidQuery, Position, UndefinedName
 from midstream.sql.positions import position_of
 from midstream.sql.statements import Sql
 
@@ -59,7 +59,7 @@ def items_of(query: Sql) -> list[Item]:
     return lists[0]
 
 
-def place_of_old(item: Item, items: Sequence[Item], names: Sequence[str]) -> int:
+def place_of_old(item: Item, items: Sequence[Item], names: Sequence[str], position: Position | None) -> int:
     """Which column of the row an old value is of: the one of that name, or that is the same expression."""
     argument = item.argument
     assert argument is not None
@@ -73,7 +73,7 @@ def place_of_old(item: Item, items: Sequence[Item], names: Sequence[str]) -> int
         f"{OLD_VALUE}() takes a column of the select list",
         detail="Its columns are " + ", ".join(names) + ".",
         sqlstate="42703",
-        position=position_of(argument),
+        position=position,
     )
 
 

@@ -63,6 +63,12 @@ class Change:
         return self.sources.piece(text)
 
 
+class WasReplaced(Error):
+    """A view that a query reads is another one than at the query's position."""
+
+    default_sqlstate = "55000"
+
+
 class Unchanged:
     """That nothing changed."""
 
@@ -143,11 +149,10 @@ class Plans:
 
     def check_same(self, between: Between) -> None:
         if not self.is_same(between.before, between.state):
-            raise Error(
+            raise WasReplaced(
                 f'what "{self.query.name}" reads was replaced',
                 detail="What changed because of that cannot be told from the changes of tables.",
                 hint="DEACTIVATE and ACTIVATE it: it then begins anew.",
-                sqlstate="55000",
             )
 
     def meant(self, state: CatalogState) -> dict[str, object]:

@@ -42,6 +42,7 @@ from midstream.runtime.transaction import Transaction
 from midstream.runtime.writing import Writer
 from midstream.sql.change_items import items_of, place_of_old, row_query, row_tree
 from midstream.sql.mentions import place_of_name, relations_named
+from midstream.sql.positions import position_of
 from midstream.sql.statements import (
     AlterContinuousQuery,
     Compute,
@@ -108,8 +109,14 @@ def _define(writer: Writer, statement: CreateContinuousQuery, options: Mapping[s
     definition = define_query(store, statement.query, state, writer.context, statement.name)
     columns = _columns(definition.bound, statement.name)
     names = [name for name, _ in columns]
-    outputs = _outputs(Sql(statement.query.tree(), definition.text), names, store, definition)
+    outputs = _outputs(statement.query, names, definition)
     for name in statement.primary_key:
+        if statement.primary_key.count(name) > 1:
+            raise DuplicateName(
+                f'column "{name}" appears twice in primary key constraint',
+                sqlstate="42701",
+                position=place_of_name(statement, name, after="key"),
+            )
         if name not in names:
             raise UndefinedName(
                 f'column "{name}" named in key is not in the select list',
@@ -199,10 +206,13 @@ def _columns(bound: BoundQuery, name: str) -> tuple[tuple[str, Type], ...]:
     return columns
 
 
-def _outputs(query: Sql, names: Sequence[str], store: Store, definition: Definition) -> tuple[Output, ...]:
+def _outputs(query: Sql, names: Sequence[str], definition: Definition) -> tuple[Output, ...]:
+    """What each item of the select list hands out; what is wrong with one is told at its place in the query as it was
+    written, with its stars."""
     from midstream.sql import parse_query
 
-    items = items_of(parse_query(definition.text))
+    written = [item.argument for item in items_of(query) if item.argument is not None]
+    items, arguments = items_of(parse_query(definition.text)), iter(written)
     found, place = list[Output](), 0
     for item in items:
         if item.function is None:
@@ -211,7 +221,7 @@ def _outputs(query: Sql, names: Sequence[str], store: Store, definition: Definit
         elif item.argument is None:
             found.append(Output(str(item.alias), "kind"))
         else:
-            found.append(Output(str(item.alias), "old", place_of_old(item, items, names)))
+            found.append(Output(str(item.alias), "old", place_of_old(item, items, names, position_of(next(arguments)))))
     given = [output.name for output in found]
     for name in given:
         if given.count(name) > 1:
@@ -325,7 +335,7 @@ def _check_answer(writer: Writer, query: ContinuousQuery) -> None:
 def alter_continuous_query(writer: Writer, statement: AlterContinuousQuery) -> None:
     """COMPUTE and DESTINATION; states are changed at once, outside of transactions."""
     transaction = writer.transaction
-    query = find_query(transaction.state, statement.name)
+    query = find_query(transaction.state, statement.name, statement, "query")
     if isinstance(statement.action, Compute):
         when, transactional, start, period = _when(statement.action)
         query = replace(query, when=when, transactional=transactional, start_at=start, period_seconds=period)

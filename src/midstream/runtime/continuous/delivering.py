@@ -236,7 +236,7 @@ def check_room(store: Store, query: ContinuousQuery, log: QueryLog) -> None:
         raise OutOfResources(
             f'queue "{query.destination}" is full',
             detail=f"{unread:,} changes wait for its slowest subscriber, and max_queue is {limit:,}.",
-            hint="Dequeue them, or SET max_queue to more; then ALTER CONTINUOUS QUERY … ACTIVATE.",
+            hint="Dequeue them, or SET max_queue to more.",
             sqlstate="53400",
         )
 

@@ -51,7 +51,9 @@ class QueryLog:
     """It has been computed up to this SCN."""
     status: Status = "active"
     error: str | None = None
-    """Why it was suspended."""
+    """Why it was suspended,"""
+    hint: str | None = None
+    """and how it goes on."""
     start: int = 0
     """Changes of commits after this SCN are in the files."""
     files: list[KeptFile] = field(default_factory=list)
@@ -83,6 +85,7 @@ class QueryLog:
                 "position": self.position,
                 "status": self.status,
                 "error": self.error,
+                "hint": self.hint,
                 "start": self.start,
                 "files": [file.written() for file in self.files],
                 "next_at": self.next_at,

@@ -21,6 +21,8 @@ from typing import cast
 from midstream.errors import (
     Cancelled,
     Closed,
+    ConstraintViolation,
+    DataError,
     EngineError,
     Error,
     InvalidParameter,
@@ -35,7 +37,7 @@ from midstream.relations.schema import Relation
 from midstream.relations.stream import Stream
 from midstream.runtime.continuous import delivering
 from midstream.runtime.continuous.answers import Answers, Compared
-from midstream.runtime.continuous.computing import Kept, Plans, context_at
+from midstream.runtime.continuous.computing import Kept, Plans, WasReplaced, context_at
 from midstream.runtime.continuous.log import QueryLog, Status, log_name
 from midstream.runtime.continuous.materialized import Materialized
 from midstream.runtime.continuous.stepping import Spent, Stepper
@@ -437,15 +439,17 @@ class Queries:
                 log = self.log_of(query)
                 self.save(query, replace(log, next_at=next_time(query, now)))
 
-    def failed(self, query: ContinuousQuery, error: Error) -> Error:
-        """It stops where it is: nothing is lost, and ALTER … ACTIVATE goes on from there."""
+    def failed(self, query: ContinuousQuery, error: Error, *, computed: bool = False) -> Error:
+        """It stops where it is: nothing is lost, and ALTER … ACTIVATE goes on from there. `computed`: that its changes
+        could not be computed, and not that what was computed could not be handed on."""
         if isinstance(error, Cancelled | TransactionConflict) or self._stop.is_set() or self._store.is_closed:
             return error
         if isinstance(error, EngineError) and "gone" in error.message:
             return error
         text = error.message + (f" ({error.detail})" if error.detail else "")
+        error.hint = way_out(query, error, computed)
         with contextlib.suppress(Error):
-            self.save(query, replace(self.log_of(query), status="suspended", error=text))
+            self.save(query, replace(self.log_of(query), status="suspended", error=text, hint=error.hint))
         return error
 
     def restart_clock(self, query: ContinuousQuery) -> None:
@@ -485,7 +489,7 @@ class Queries:
                 self.answers.forget(query.id)
                 log = replace(log, files=[], answer=[], backing=None)
             next_at = next_time(query, time.time()) if query.when == "periodic" else None
-            self.save(query, replace(log, status=status, error=None, next_at=next_at))
+            self.save(query, replace(log, status=status, error=None, hint=None, next_at=next_at))
         self.wake()
 
     def _anew(self, query: ContinuousQuery) -> QueryLog:
@@ -505,10 +509,29 @@ def suspended(name: str, log: QueryLog) -> Error:
     return Error(
         f'"{name}" is {log.status}',
         detail=log.error,
-        hint=f"ALTER CONTINUOUS QUERY {name} ACTIVATE "
-        + ("begins anew." if log.status == "inactive" else "goes on from there, once the cause is mended."),
+        hint=log.hint or f"ALTER CONTINUOUS QUERY {name} ACTIVATE {_begins(log)}.",
         sqlstate="55000",
     )
+
+
+def _begins(log: QueryLog) -> str:
+    if log.status == "inactive":
+        return "begins anew"
+    return "goes on from there" if log.error is None else "goes on from there, once the cause is mended"
+
+
+def way_out(query: ContinuousQuery, error: Error, computed: bool) -> str | None:
+    """How a query goes on that an error has stopped. What it takes commit by commit it meets again as it was then."""
+    if isinstance(error, WasReplaced):
+        return error.hint
+    alter, own = f"ALTER CONTINUOUS QUERY {query.name}", f"{error.hint} " if error.hint else ""
+    if computed and query.transactional and isinstance(error, DataError | ConstraintViolation):
+        return (
+            "It goes commit by commit, and this commit stays as it was, whatever is mended later. "
+            f"{alter} COMPUTE BATCHED ON DEMAND, then ACTIVATE, takes it together with those that mend it; "
+            "DEACTIVATE, then ACTIVATE, begins anew."
+        )
+    return f"{own}{alter} ACTIVATE goes on from there, once the cause is mended."
 
 
 def next_time(query: Kept, now: float) -> float:

@@ -122,7 +122,7 @@ class Stepper:
             try:
                 steps += self._steps_of(query, state) if failed is None else self._full_steps_of(query, state)
             except Exception as fault:
-                failures[query.id] = self.queries.failed(query, as_error(fault))
+                failures[query.id] = self.queries.failed(query, as_error(fault), computed=True)
         try:
             answers = self._run_steps(steps, cancellation)
         except Error as error:
@@ -132,7 +132,9 @@ class Stepper:
                 # Two rows that were never there together, say, may meet in a term.
                 return failures | self.compute([steps[0].query], state, cancellation, error)
             return failures | {
-                query.id: self.queries.failed(query, error) for query in queries if query.id not in failures
+                query.id: self.queries.failed(query, error, computed=True)
+                for query in queries
+                if query.id not in failures
             }
         ready = list[Handing]()
         for query in queries:
@@ -141,7 +143,7 @@ class Stepper:
                 try:
                     ready += self._made(query, own, failed)
                 except Exception as fault:
-                    failures[query.id] = self.queries.failed(query, as_error(fault))
+                    failures[query.id] = self.queries.failed(query, as_error(fault), computed=True)
         failures |= self._hand_on_together(ready)
         self._note_costs(queries, steps, time.monotonic() - began)
         return failures
@@ -364,5 +366,5 @@ def key_violation(query: ContinuousQuery, values: Sequence[object]) -> UniqueVio
     return UniqueViolation(
         f'continuous query "{query.name}" violates its primary key',
         detail=f"Key {named} {'has a NULL' if is_null else 'belongs to more than one row of the result'}.",
-        hint="Mend the rows, or choose another key. A query that was suspended goes on with ALTER … ACTIVATE.",
+        hint="Mend the rows, or choose another key.",
     )

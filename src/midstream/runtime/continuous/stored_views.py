@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import cast
 
-from midstream.errors import InvalidDefinition, InvalidParameter, UndefinedName, Unsupported, WrongObject
+from midstream.errors import DuplicateName, InvalidDefinition, InvalidParameter, UndefinedName, Unsupported, WrongObject
 from midstream.plan.difference.facts import increasing_tables
 from midstream.relations.query import MaterializedView, Refresh, When
 from midstream.relations.table import Column, Key
@@ -91,6 +91,8 @@ def _view_key(name: str, key: object, columns: Sequence[Column]) -> tuple[Key, .
         return ()
     wanted = tuple(part.strip() for part in str(key).split(","))
     for column in wanted:
+        if wanted.count(column) > 1:
+            raise DuplicateName(f'column "{column}" appears twice in option "key"', sqlstate="42701")
         if column not in [known.name for known in columns]:
             raise UndefinedName(f'column "{column}" named in key does not exist', sqlstate="42703")
     return (Key(f"{name}_pkey", wanted, is_primary=True),)

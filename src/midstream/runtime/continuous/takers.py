@@ -26,7 +26,7 @@ def create_trigger(writer: Writer, statement: CreateTrigger) -> None:
     transaction = writer.transaction
     state, store = transaction.state, transaction.store
     check_free(state, statement.name)
-    query = find_query(state, statement.on)
+    query = find_query(state, statement.on, statement, " on ")
     if statement.function is not None:
         _check_function(statement.function)
     trigger = Trigger(store.catalog.new_id(), statement.name, statement.on, statement.function, statement.channel)
