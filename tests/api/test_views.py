@@ -12,6 +12,7 @@ import statistics
 import threading
 import time
 from datetime import datetime, timedelta, timezone
+from decimal import Context, Decimal
 from pathlib import Path
 from typing import Any
 
@@ -325,6 +326,21 @@ def test_a_sum_that_is_too_large_harms_no_other_view(db: Any) -> None:
     with pytest.raises(midstream.Error) as caught:
         db.sql("SELECT * FROM totals").fetchall()
     assert caught.value.sqlstate == "22003", caught.value
+
+
+@pytest.mark.parametrize(("precision", "scale"), [(38, 0), (38, 10), (38, 25), (29, 28)])
+def test_a_sum_may_be_too_large_on_its_way(session: Any, precision: int, scale: int) -> None:
+    session.sql(f"CREATE STREAM s (k int, z numeric({precision}, {scale}))")
+    session.sql("CREATE VIEW totals AS SELECT sum(z) AS a, sum(z) FILTER (WHERE k > 1) AS b FROM s")
+    most = Decimal("9" * precision).scaleb(-scale, Context(prec=50))
+    session.sql(f"INSERT INTO s VALUES (1, {most:f}), (1, {most:f}), (2, NULL)")
+    if precision == 38:
+        with pytest.raises(midstream.DataError):
+            session.sql("SELECT a FROM totals").fetchall()
+    session.sql(f"INSERT INTO s VALUES (1, -{most:f}), (3, -0.5)")
+    half = Decimal("-0.5") if scale else Decimal(-1)
+    expected = Context(prec=50).add(most, half)
+    assert session.sql("SELECT a, b FROM totals").fetchall() == [(expected, half)]
 
 
 def test_a_pattern_that_cannot_be_read_harms_no_other_view(db: Any) -> None:

@@ -12,13 +12,11 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from midstream.plan.functions.model import numeric_digits
+from midstream.plan.functions.partials import MOST_SUMMED_DIGITS
 from midstream.plan.typing.nodes import AggregateCall, Call, Convert, type_of, typed
 from midstream.types import BOOLEAN, Type
 
 Node = exp.Expression
-
-MOST_SUMMED_DIGITS = 28
-"""Of numerics with more digits, few rows can have a sum of more than 38."""
 
 _SAFE_CALLS = (
     "=(",
@@ -34,6 +32,8 @@ _SAFE_CALLS = (
     "least(",
     "sketch ",
     "four digits(",
+    "high part(",
+    "low part(",
 )
 _INTEGER_QUOTIENTS = frozenset(["/(int, int)", "/(bigint, bigint)", "%(int, int)", "%(bigint, bigint)"])
 _INTEGERS = ("smallint", "int", "bigint")
