@@ -12,6 +12,7 @@ import statistics
 import threading
 import time
 from datetime import datetime, timedelta, timezone
+from decimal import Context, Decimal
 from pathlib import Path
 from typing import Any
 
@@ -336,6 +337,45 @@ def test_a_row_that_a_view_cannot_take_harms_no_other_view(fed: Any) -> None:
     assert rows(fed, "SELECT rows, n FROM total") == [(3, 6)]
     fed.sql("DROP VIEW shares")
     assert rows(fed, "SELECT step, rows FROM steps") == [(1, 1), (2, 1), (3, 1)]
+
+
+def test_a_sum_that_is_too_large_harms_no_other_view(db: Any) -> None:
+    db.sql("CREATE STREAM s (z numeric(38, 0), b int)")
+    db.sql("CREATE VIEW totals AS SELECT sum(z) AS a FROM s")
+    db.sql("CREATE VIEW different AS SELECT count(DISTINCT b) AS a FROM s")
+    db.sql("CREATE VIEW every AS SELECT count(*) AS a FROM s")
+    db.sql(f"INSERT INTO s VALUES ({'9' * 38}, 1), ({'9' * 38}, 2)")
+    assert rows(db, "SELECT * FROM every") == [(2,)]
+    assert rows(db, "SELECT * FROM different") == [(2,)]
+    with pytest.raises(midstream.Error) as caught:
+        db.sql("SELECT * FROM totals").fetchall()
+    assert caught.value.sqlstate == "22003", caught.value
+
+
+@pytest.mark.parametrize(("precision", "scale"), [(38, 0), (38, 10), (38, 25), (29, 28)])
+def test_a_sum_may_be_too_large_on_its_way(session: Any, precision: int, scale: int) -> None:
+    session.sql(f"CREATE STREAM s (k int, z numeric({precision}, {scale}))")
+    session.sql("CREATE VIEW totals AS SELECT sum(z) AS a, sum(z) FILTER (WHERE k > 1) AS b FROM s")
+    most = Decimal("9" * precision).scaleb(-scale, Context(prec=50))
+    session.sql(f"INSERT INTO s VALUES (1, {most:f}), (1, {most:f}), (2, NULL)")
+    if precision == 38:
+        with pytest.raises(midstream.DataError):
+            session.sql("SELECT a FROM totals").fetchall()
+    session.sql(f"INSERT INTO s VALUES (1, -{most:f}), (3, -0.5)")
+    half = Decimal("-0.5") if scale else Decimal(-1)
+    expected = Context(prec=50).add(most, half)
+    assert session.sql("SELECT a, b FROM totals").fetchall() == [(expected, half)]
+
+
+def test_a_pattern_that_cannot_be_read_harms_no_other_view(db: Any) -> None:
+    db.sql("CREATE STREAM s (k int, t text, p text)")
+    db.sql("CREATE VIEW liked AS SELECT k, count(*) FILTER (WHERE t LIKE p) AS a FROM s GROUP BY k")
+    db.sql("CREATE VIEW every AS SELECT k, count(*) AS a FROM s GROUP BY k")
+    db.sql("INSERT INTO s VALUES (3, 'x', 'x\\')")
+    assert rows(db, "SELECT * FROM every") == [(3, 1)]
+    with pytest.raises(midstream.DataError) as caught:
+        db.sql("SELECT * FROM liked").fetchall()
+    assert caught.value.sqlstate == "22025", caught.value
 
 
 # Histories and lives

@@ -36,6 +36,12 @@ from midstream.spark.errors import from_duckdb, from_file_system, from_spark, na
         ("CAST('x' AS DATE)", "CAST('x' AS DATE)", "22007", 'invalid input syntax for type date: "x"'),
         ("CAST('x' AS TIMESTAMP)", "CAST('x' AS TIMESTAMP)", "22007", 'invalid input syntax for type timestamp: "x"'),
         ("CAST(12345 AS DECIMAL(4, 1))", "CAST(12345 AS DECIMAL(4, 1))", "22003", "numeric field overflow"),
+        (
+            "('x' LIKE ('x\\' || repeat('', i)) ESCAPE '\\')",
+            "('x' LIKE ('x\\\\' || repeat('', i)))",
+            "22025",
+            "LIKE pattern must not end with escape character",
+        ),
         ("error('[22012] a text')", "raise_error('[22012] a text')", "22012", "a text"),
         (
             "error('midstream 2201B: \"[\" is bad')",

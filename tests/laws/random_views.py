@@ -256,6 +256,7 @@ class ViewMaker(QueryMaker):
         aggregates = [self._kept_aggregate(sources) for _ in range(self.choices.between(1, 3))]
         extra: list[Term] = []
         if form == "SETS":
+            aggregates += [self._values_of(self.choices.pick(keys))] if self.choices.chance(2) else []
             extra, by = self._sets([key.sql for key in keys])
             tail += by
         elif keys:
@@ -285,12 +286,24 @@ class ViewMaker(QueryMaker):
         return self._any_basic_column(sources)
 
     def _sets(self, names: list[str]) -> tuple[list[Term], str]:
-        form = self.choices.pick(["ROLLUP", "CUBE", "SETS"])
+        form = self.choices.pick(["ROLLUP", "CUBE", "SETS", "KEY AND ROLLUP"])
         grouping = [Term(f"grouping({', '.join(names)})", None)] if self.choices.chance(2) else []
+        if form == "KEY AND ROLLUP":
+            return grouping, f" GROUP BY {self.choices.pick(names)}, ROLLUP ({', '.join(names)})"
         if form != "SETS":
             return grouping, f" GROUP BY {form} ({', '.join(names)})"
         groups = [", ".join(n for n in names if self.choices.chance(2)) for _ in range(self.choices.between(1, 2))]
         return grouping, f" GROUP BY GROUPING SETS ({', '.join(f'({g})' for g in groups)}, ({', '.join(names)}))"
+
+    def _values_of(self, key: Term) -> Term:
+        """An aggregate that keeps the values of a key, which is NULL in some sets."""
+        forms = [Term(f"count(DISTINCT {key.sql})", "bigint")]
+        if key.type in ("int", "text"):
+            forms.append(Term(f"array_agg({key.sql} ORDER BY {key.sql})", f"{key.type}[]"))
+        if key.type in ORDERABLE:
+            forms.append(Term(f"percentile_disc(0.5) WITHIN GROUP (ORDER BY {key.sql})", key.type))
+            forms.append(Term(f"mode() WITHIN GROUP (ORDER BY {key.sql})", key.type))
+        return self.choices.pick(forms)
 
     def _having(self, sources: list[Source]) -> str:
         if self.choices.chance(3):
@@ -303,9 +316,10 @@ class ViewMaker(QueryMaker):
     def _stream_from(self) -> tuple[list[Source], str]:
         source, text = self._stream_source()
         sources = [source]
-        joins = [self._join_table, self._unnest, self._lateral, self._right_join, self._comma]
+        joins = [self._join_table, self._unnest, self._lateral, self._join_two_tables]
+        first = [self._right_join, self._after_a_table]
         for number in range(self.choices.pick([0, 0, 1, 1, 2])):
-            join = self.choices.pick(joins[:-1] if number == 0 else joins[:3])
+            join = self.choices.pick([*joins, *first] if number == 0 else joins)
             source, text = join(sources, text)
             sources.append(source)
         if self.choices.chance(8):
@@ -315,9 +329,11 @@ class ViewMaker(QueryMaker):
 
     def _stream_source(self) -> tuple[Source, str]:
         alias, stream = self._alias("a"), self.choices.pick(self.streams)
-        kind = self.choices.draw(8)
+        kind = self.choices.draw(9)
         if kind < 5:
             return Source(alias, stream.columns), f"{stream.alias} AS {alias}"
+        if kind == 8:
+            return self._outer_joined(alias)
         if kind == 5:
             inner = Source(self._alias("p"), STREAM_COLUMNS)
             types, sql = self._projected(inner, self._whole_stream(), None)
@@ -332,6 +348,16 @@ class ViewMaker(QueryMaker):
         terms = ", ".join(f"{self._flat(type_, [inner], 1)} AS c{n}" for n, type_ in enumerate(types))
         number = f"{inner.alias}.id * 2 + {side}" if "stream" in relation else "CAST(NULL AS bigint)"
         return types, f"SELECT {number} AS id, {terms} FROM {relation} AS {inner.alias}{self._below_where([inner])}"
+
+    def _outer_joined(self, alias: str) -> tuple[Source, str]:
+        """A stream that keeps all of its rows in a join with a table, as a subquery."""
+        inner, (static, other) = Source(self._alias("p"), STREAM_COLUMNS), self._static()
+        stream, condition = f"{self._whole_stream()} AS {inner.alias}", self._flat_condition([inner], static)
+        types, is_left = ["int", *self._some_types(1, 2)], self.choices.chance(3)
+        joined = f"{stream} LEFT JOIN {other}" if is_left else f"{other} RIGHT JOIN {stream}"
+        terms = ", ".join(f"{self._flat(type_, [inner, static], 1)} AS c{n}" for n, type_ in enumerate(types))
+        sql = f"SELECT {terms} FROM {joined} ON {condition}{self._below_where([inner, static])}"
+        return Source(alias, _projected_columns(types, numbered=False)), f"({sql}) AS {alias}"
 
     def _union_all(self, alias: str) -> tuple[Source, str]:
         """Rows of a table have no number: they count once, as of the view's creation."""
@@ -372,6 +398,22 @@ class ViewMaker(QueryMaker):
         if kind == "CROSS JOIN":
             return static, f"{text} {kind} {other}"
         return static, f"{text} {kind} {other} ON {self._flat_condition(sources, static)}"
+
+    def _join_two_tables(self, sources: list[Source], text: str) -> tuple[Source, str]:
+        """Two tables, joined in parentheses; `sources` gets the first of them."""
+        (first, one), (second, two) = self._static(), self._static()
+        inside = self.choices.pick(["JOIN", "LEFT JOIN", "RIGHT JOIN"])
+        pair = f"({one} {inside} {two} ON {self._flat_condition([first], second)})"
+        condition = self._flat_condition(sources, self.choices.pick([first, second]))
+        kind = self.choices.pick(["JOIN", "LEFT JOIN"])
+        sources.append(first)
+        return second, f"{text} {kind} {pair} ON {condition}"
+
+    def _after_a_table(self, sources: list[Source], text: str) -> tuple[Source, str]:
+        static, other = self._static()
+        if self.choices.chance(3):
+            return static, f"{other} CROSS JOIN {text}"
+        return static, f"{other} JOIN {text} ON {self._flat_condition(sources, static)}"
 
     def _right_join(self, sources: list[Source], text: str) -> tuple[Source, str]:
         static, other = self._static()

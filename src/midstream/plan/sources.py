@@ -233,7 +233,8 @@ def _bind_nested_join(binding: Binding, first: exp.Expression, joins: Sequence[e
 
 def _bind_derived(binding: Binding, node: exp.Subquery, outer: Scope) -> Item:
     alias = node.args.get("alias")
-    if not is_query(node.this):
+    inner = node.this
+    if not is_query(inner) or (isinstance(inner, exp.Subquery) and inner.args.get("joins")):
         return _bind_parenthesized_join(binding, node, outer)
     node.set("alias", None)
     return _derived_item(binding, queries.bind_query_tree(binding, node, outer), alias, node)

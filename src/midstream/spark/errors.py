@@ -178,6 +178,7 @@ _DUCKDB_TEXTS: tuple[tuple[re.Pattern[str], Maker], ...] = tuple(
             r"more than one row returned by a subquery",
             _data("21000", "more than one row returned by a subquery used as an expression"),
         ),
+        (r"like pattern must not end with escape", _data("22025", "LIKE pattern must not end with escape character")),
         (r"invalid (?:unicode|utf-?8)", _data("22021", "invalid byte sequence for UTF-8 text")),
     )
 )
@@ -311,6 +312,7 @@ _SPARK_CONDITIONS: dict[str, Callable[[str], Error]] = {
     "DATETIME_FIELD_OUT_OF_BOUNDS": _fixed("22008", "date/time field value out of range"),
     "CANNOT_PARSE_TIMESTAMP": _fixed("22007", "invalid input syntax for type timestamp"),
     "SCALAR_SUBQUERY_TOO_MANY_ROWS": _fixed("21000", "more than one row returned by a subquery used as an expression"),
+    "INVALID_FORMAT.ESC_AT_THE_END": _fixed("22025", "LIKE pattern must not end with escape character"),
     "INVALID_ARRAY_INDEX": _fixed("2202E", "array subscript out of range"),
     "INVALID_ARRAY_INDEX_IN_ELEMENT_AT": _fixed("2202E", "array subscript out of range"),
     "INVALID_UTF8_STRING": _fixed("22021", "invalid byte sequence for UTF-8 text"),

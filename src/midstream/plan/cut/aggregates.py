@@ -16,7 +16,15 @@ from sqlglot import exp
 from midstream.plan.cut.build import Node, aggregate, both, call, count_of_rows, digest, number, stored_column, text_of
 from midstream.plan.functions import FUNCTIONS
 from midstream.plan.functions.model import numeric_digits
-from midstream.plan.functions.partials import ONE_VALUE, TWO_VALUES, VECTOR, WIDE
+from midstream.plan.functions.partials import (
+    HIGH_PART,
+    MOST_SUMMED_DIGITS,
+    ONE_VALUE,
+    TWO_VALUES,
+    VECTOR,
+    WIDE,
+    low_part_type,
+)
 from midstream.plan.typing.conversion import convert
 from midstream.plan.typing.nodes import AggregateCall, type_of, typed
 from midstream.types import BIGINT, DOUBLE, INT, NUMERIC, TEXT, Type, array_of
@@ -101,39 +109,67 @@ def _or_zero(node: Node) -> Node:
     return call("coalesce(anyelement, ...)", node, number(0), type_=BIGINT)
 
 
-def _total(node: AggregateCall, where: Node | None) -> StateColumn:
-    """The sum of the arguments in a type that holds it, however the rows are cut."""
+@dataclass(frozen=True)
+class _Total:
+    """The sum of the arguments in types that hold it, however the rows are cut."""
+
+    columns: tuple[StateColumn, ...]
+    merge: Merge
+
+
+def _total(node: AggregateCall, where: Node | None) -> _Total:
     [value] = node.expressions
     kind = type_of(value)
-    if kind.is_float:
-        return _column(aggregate(f"sum({kind.name})", [value], DOUBLE, where=where), "sum(double precision)")
     if kind.name == "numeric":
-        wide = NUMERIC(38, numeric_digits(kind)[1])
-        return _column(aggregate("wide sum(numeric)", [value], wide, where=where), "wide sum(numeric)")
-    if kind.name == "bigint":
-        return _column(aggregate("wide sum(bigint)", [value], WIDE, where=where), "wide sum(numeric)")
-    return _column(aggregate(f"sum({kind.name})", [value], BIGINT, where=where), "sum(bigint)")
+        precision, scale = numeric_digits(kind)
+        if precision > MOST_SUMMED_DIGITS >= scale:
+            return _total_of_parts(value, scale, where)
+        wide = NUMERIC(38, scale)
+        column = _column(aggregate("wide sum(numeric)", [value], wide, where=where), "wide sum(numeric)")
+    elif kind.is_float:
+        column = _column(aggregate(f"sum({kind.name})", [value], DOUBLE, where=where), "sum(double precision)")
+    elif kind.name == "bigint":
+        column = _column(aggregate("wide sum(bigint)", [value], WIDE, where=where), "wide sum(numeric)")
+    else:
+        column = _column(aggregate(f"sum({kind.name})", [value], BIGINT, where=where), "sum(bigint)")
+    return _Total((column,), column.merge)
+
+
+def _total_of_parts(value: Node, scale: int, where: Node | None) -> _Total:
+    """No type of both kernels has more than 38 digits, but a sum may on its way."""
+    wide = NUMERIC(38, scale)
+    parts = [
+        (call("high part(numeric)", value.copy(), type_=HIGH_PART), WIDE),
+        (call("low part(numeric)", value.copy(), type_=low_part_type(scale)), wide),
+    ]
+    high, low = (
+        _column(aggregate("wide sum(numeric)", [part], kind, where=where), "wide sum(numeric)") for part, kind in parts
+    )
+    return _Total(
+        (high, low),
+        lambda alias: call("sum of parts(numeric, numeric)", high.merge(alias), low.merge(alias), type_=wide),
+    )
 
 
 def _sum(node: AggregateCall, where: Node | None) -> KeptAggregate:
     total = _total(node, where)
-    return KeptAggregate((total,), lambda alias: convert(total.merge(alias), type_of(node)))
+    return KeptAggregate(total.columns, lambda alias: convert(total.merge(alias), type_of(node)))
 
 
 def _avg(node: AggregateCall, where: Node | None) -> KeptAggregate:
-    total_column = _total(node, where)
+    sums = _total(node, where)
     count = _column(aggregate("count(any)", node.expressions, BIGINT, where=where), "sum(bigint)")
     kind = type_of(node.expressions[0])
 
     def finish(alias: str) -> Node:
-        total, rows = total_column.merge(alias), count.merge(alias)
+        total, rows = sums.merge(alias), count.merge(alias)
         if kind.name == "numeric":
             precision, scale = numeric_digits(kind)
             narrow = convert(total, NUMERIC(min(38, precision + 10), scale))
             return call("exact average(numeric, bigint)", narrow, rows, type_=type_of(node))
         return call("ratio of(double precision, double precision)", convert(total, DOUBLE), convert(rows, DOUBLE))
 
-    return KeptAggregate((total_column, count), finish)
+    return KeptAggregate((*sums.columns, count), finish)
 
 
 def _of_moments(first: str, merge: str) -> Maker:

@@ -33,6 +33,7 @@ from midstream.plan.cut.build import (
 )
 from midstream.plan.cut.pipelines import Pipeline
 from midstream.plan.cut.rewriting import at_alias, with_parts
+from midstream.plan.failing import computed_where
 from midstream.plan.typing.nodes import AggregateCall, type_of, typed
 from midstream.types import BIGINT, INT, Type
 
@@ -113,7 +114,7 @@ class Joined:
 
     def _answers(self, value: ValuedAggregate, node: AggregateCall) -> exp.Select:
         """For each group: the aggregate over its values, each with how often it came."""
-        value_keys = [self.grouping.key(part) for part in value.keys]
+        value_keys = [self.grouping.key(computed_where(node.args.get("filter"), part)) for part in value.keys]
         weight = presence(value.where) if value.rank is None else largest_rank(value.rank, value.where)
         there = presence(value.where)
         pipeline = self.grouping.cutter.pipeline(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from midstream.plan.context import Binding
@@ -13,7 +14,8 @@ from midstream.plan.cut.build import (
     text_of,
 )
 from midstream.plan.cut.rows import RowPart
-from midstream.plan.typing.nodes import AggregateCall, Call, Convert, type_of
+from midstream.plan.failing import cannot_fail
+from midstream.plan.typing.nodes import type_of
 from midstream.relations.view import Derived
 from midstream.types import Type
 
@@ -32,7 +34,8 @@ class Key:
 
 @dataclass(frozen=True)
 class Pipeline:
-    """From the rows of streams to partials. Those of one name differ in columns and filters only, and share a pass."""
+    """From the rows of streams to partials. Those of one name differ in columns and filters only, and share a pass; in
+    columns only, where a row may fail that a filter keeps away."""
 
     name: str
     binding: Binding = field(compare=False, repr=False)
@@ -44,8 +47,9 @@ class Pipeline:
 
     @property
     def is_safe(self) -> bool:
-        """Whether no row can make it fail: another view may then depend on the same pass."""
-        return all(_cannot_fail(node) for node in (*(c.first for c in self.columns), *self.rows.filters))
+        """Whether no row can make it fail that it has not in common with all of its name: another view may then depend
+        on the same pass."""
+        return all(cannot_fail(node) for node in (*(c.first for c in self.columns), *self.rows.filters))
 
     @property
     def relation(self) -> Derived:
@@ -62,32 +66,7 @@ def shared_rows(one: RowPart, other: RowPart) -> RowPart:
     )
 
 
-_SAFE_CALLS: tuple[str, ...] = (
-    "=(",
-    "<>(",
-    "<(",
-    "<=(",
-    ">(",
-    ">=(",
-    "is ",
-    "coalesce(",
-    "nullif(",
-    "like(",
-    "greatest(",
-    "least(",
-)
-_SAFE_CALLS += ("sketch ",)
-
-
-def _cannot_fail(node: Node) -> bool:
-    """Columns, constants, comparisons and what is made of these; sums are kept in types that hold them."""
-    if isinstance(node, AggregateCall) and "moments" in str(node.this):
-        # The variance of infinities is an error.
-        return False
-    if isinstance(node, Call):
-        return str(node.this).startswith(_SAFE_CALLS) and all(map(_cannot_fail, node.expressions))
-    if isinstance(node, Convert):
-        to, source = type_of(node), type_of(node.this)
-        widens = to.name == "double precision" and source.is_number
-        return (widens or to.is_text or source == to) and _cannot_fail(node.this)
-    return all(_cannot_fail(part) for part in node.iter_expressions())
+def guards_of(rows: RowPart, keys: Sequence[Key]) -> list[str]:
+    """The filters, if all of them have to stay: without one, a row that it keeps away could fail."""
+    nodes = [rows.source, *rows.filters, *(key.node for key in keys)]
+    return [] if all(map(cannot_fail, nodes)) else sorted(map(text_of, rows.filters))

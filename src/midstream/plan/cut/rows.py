@@ -376,6 +376,9 @@ def _restrict_item(streams: Streams, item: Node, stream: str | None) -> bool:
         case exp.Table():
             return not streams.is_stream(item) or item.name == stream
         case exp.Subquery() if is_query(item.this):
+            if streams.of_query(item.this) != Status.RAW:
+                # It is joined with a stream in its parentheses.
+                return True
             kept = _restrict_query(streams, item.this, stream)
             if kept is None:
                 return False

@@ -31,7 +31,7 @@ from midstream.plan.cut.build import (
 )
 from midstream.plan.cut.frozen import FROZEN, freeze_tables
 from midstream.plan.cut.groupings import Grouping
-from midstream.plan.cut.pipelines import Key, Pipeline, shared_rows
+from midstream.plan.cut.pipelines import Key, Pipeline, guards_of, shared_rows
 from midstream.plan.cut.programs import PairProgram, pair_program, pair_query, slot_key
 from midstream.plan.cut.rewriting import READ_OFF, read_off
 from midstream.plan.cut.rows import RowPart, Static, identity, take_rows
@@ -268,6 +268,7 @@ class Cutter:
         for key in keys:
             _refuse_interval(key)
         parts = [identity(self.binding, _selected(rows.source)), *(key.name for key in keys)]
+        parts += guards_of(rows, keys)
         name = "state_" + digest("; ".join(parts))
         unique = tuple({column.name: column for column in columns}.values())
         known = next((i for i, pipeline in enumerate(self.pipelines) if pipeline.name == name), None)

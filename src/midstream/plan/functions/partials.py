@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from midstream.plan.functions.model import Function, Operand, Template, function
+from midstream.plan.functions.model import Function, Operand, Template, function, numeric_digits
 from midstream.plan.functions.numbers import exact_quotient
 from midstream.types import BIGINT, DOUBLE, INT, NUMERIC, TEXT, Type, array_of
 
@@ -98,6 +98,92 @@ def _spark_average(operands: Sequence[Operand], result: Type) -> str:
     return f"CASE WHEN {operands[1].text} > 0 THEN CAST({quotient} AS DECIMAL({result.precision}, {result.scale})) END"
 
 
+# --- sums of many digits ---------------------------------------------------------------------------
+
+MOST_SUMMED_DIGITS = 28
+"""Of numerics with more digits, few rows can have a sum of more than 38: they are summed in two parts, each of about
+half of the digits. Where more than these stand behind the point, one part would not be shorter."""
+_LOW_DIGITS = 19
+
+
+def low_part_type(scale: int) -> Type:
+    return NUMERIC(max(_LOW_DIGITS, scale), scale)
+
+
+HIGH_PART = NUMERIC(_LOW_DIGITS, 0)
+
+
+def _unit(scale: int) -> str:
+    """What the high part counts: a power of ten, and one at least."""
+    return "1" + "0" * max(0, _LOW_DIGITS - scale)
+
+
+def _rest(value: Operand) -> str:
+    unit = _unit(numeric_digits(value.type)[1])
+    return f"({value.text} % CAST('{unit}' AS DECIMAL({len(unit)}, 0)))"
+
+
+def _duckdb_units(value: Operand) -> str:
+    unit = _unit(numeric_digits(value.type)[1])
+    return f"(CAST({value.text} - {_rest(value)} AS HUGEINT) // CAST('{unit}' AS HUGEINT))"
+
+
+def _spark_units(value: Operand) -> str:
+    unit = _unit(numeric_digits(value.type)[1])
+    return f"CAST(({value.text} - {_rest(value)}) / CAST('{unit}' AS DECIMAL({len(unit)}, 0)) AS DECIMAL(38, 0))"
+
+
+def _split(value: Operand, small: str, large: str, result: Type) -> str:
+    """Most values are smaller than a unit, and need no division."""
+    precision, scale = numeric_digits(value.type)
+    unit = f"CAST('{_unit(scale)}' AS DECIMAL({precision}, {scale}))"
+    chosen = f"CASE WHEN {value.text} < {unit} AND {value.text} > -{unit} THEN {small} ELSE {large} END"
+    return f"CAST({chosen} AS DECIMAL({result.precision}, {result.scale}))"
+
+
+def _low_part(operands: Sequence[Operand], result: Type) -> str:
+    return _split(operands[0], operands[0].text, _rest(operands[0]), result)
+
+
+def _high_part(units: Callable[[Operand], str]) -> Template:
+    return lambda operands, result: _split(operands[0], "0", units(operands[0]), result)
+
+
+def _duckdb_sum_of_parts(operands: Sequence[Operand], result: Type) -> str:
+    high, low = operands
+    unit = f"CAST('{_unit(result.scale or 0)}' AS HUGEINT)"
+    return _put_together(f"(CAST({high.text} AS HUGEINT) + {_duckdb_units(low)}) * {unit}", low, result)
+
+
+def _spark_sum_of_parts(operands: Sequence[Operand], result: Type) -> str:
+    high, low = operands
+    unit = _unit(result.scale or 0)
+    whole = f"({high.text} + {_spark_units(low)}) * CAST('{unit}' AS DECIMAL({len(unit)}, 0))"
+    return _put_together(whole, low, result)
+
+
+def _put_together(whole: str, low: Operand, result: Type) -> str:
+    scale = result.scale or 0
+    wide = f"CAST(CAST({whole} AS DECIMAL({38 - scale}, 0)) AS DECIMAL(38, {scale}))"
+    return f"CAST({wide} + {_rest(low)} AS DECIMAL(38, {scale}))"
+
+
+_SUMS_OF_PARTS = [
+    function(
+        "high part(numeric) -> numeric",
+        duckdb=_high_part(_duckdb_units),
+        spark=_high_part(_spark_units),
+        result=HIGH_PART,
+    ),
+    function("low part(numeric) -> numeric", both=_low_part, result=lambda types: types[0]),
+    function(
+        "sum of parts(numeric, numeric) -> numeric",
+        duckdb=_duckdb_sum_of_parts,
+        spark=_spark_sum_of_parts,
+        result=lambda types: types[1],
+    ),
+]
+
 _RATIO = "({0} / nullif({1}, CAST(0 AS DOUBLE)))"
 
 # --- sketches --------------------------------------------------------------------------------------
@@ -114,6 +200,7 @@ def _if_there(value: str) -> str:
 
 _SCALARS = [
     *_finishers(),
+    *_SUMS_OF_PARTS,
     function(
         "exact average(numeric, bigint) -> numeric",
         duckdb=_exact_average,

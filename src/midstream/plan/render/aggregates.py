@@ -13,12 +13,13 @@ from sqlglot import exp
 
 from midstream.errors import InternalError
 from midstream.kernels import Kernel, kernel_type
+from midstream.plan.failing import guarded
 from midstream.plan.functions import FUNCTIONS
 from midstream.plan.functions.model import KernelRefuses, Operand, Refusal
 from midstream.plan.functions.numbers import exact_quotient
 from midstream.plan.functions.partials import OF_PAIRS
 from midstream.plan.render.partials import NAN, PartialRenderer, is_finite
-from midstream.plan.typing.nodes import type_of
+from midstream.plan.typing.nodes import AggregateCall, type_of
 from midstream.types import NUMERIC
 
 _PART = re.compile(r"\{([a-z_]+)(?::([a-z_0-9]+))?\}")
@@ -39,7 +40,8 @@ class AggregateRenderer:
             raise KernelRefuses(template.reason)
         if not isinstance(template, str):
             raise InternalError(f"{node.this} has no template of parts")
-        return _PART.sub(lambda match: self._part(match[1], match[2] or "", node, over), template)
+        call = guarded(node) if isinstance(node, AggregateCall) else node
+        return _PART.sub(lambda match: self._part(match[1], match[2] or "", call, over), template)
 
     def _part(self, part: str, name: str, node: exp.Expression, over: str) -> str:
         match part:
