@@ -7,6 +7,7 @@ from typing import cast
 
 from midstream.errors import (
     Error,
+    InvalidParameter,
     InvalidQuery,
     SqlSyntaxError,
     TransactionConflict,
@@ -38,7 +39,7 @@ from midstream.serving.dequeuing import dequeued
 from midstream.serving.result import Result
 from midstream.serving.session import ATTEMPTS, Session
 from midstream.serving.values import listed_columns, without_query
-from midstream.sql.mentions import assigned_columns, place_of_name, place_of_value
+from midstream.sql.mentions import assigned_columns, place_of_name, place_of_parameter, place_of_value
 from midstream.sql.statements import (
     DEFAULT,
     AlterContinuousQuery,
@@ -69,6 +70,7 @@ from midstream.sql.statements import (
 
 
 def execute(session: Session, statement: Statement, context: BindContext) -> Result:
+    _refuse_parameters(statement.target if isinstance(statement, Explain) else statement)
     match statement:
         case Select():
             return select(session, statement, context)
@@ -200,6 +202,21 @@ def _with_stored(session: Session, transaction: Transaction, bound: BoundQuery, 
     materialized = session.store.queries.materialized
     state = materialized.bring(stored, cancellation)
     return Glimpse(state, dict(transaction.changes))
+
+
+def _refuse_parameters(statement: Statement | str) -> None:
+    """What is kept has no values of one statement in it."""
+    if not isinstance(statement, CreateView | CreateContinuousQuery):
+        return
+    place = place_of_parameter(statement.query)
+    if place is not None:
+        raise InvalidParameter(
+            f'the query of "{statement.name}" may have no parameters',
+            detail="It is kept as it is written and runs again and again; a value is given to one statement.",
+            hint="Write the value into the query, or leave the condition to those who read.",
+            sqlstate="42P02",
+            position=place,
+        )
 
 
 # --- writing ---------------------------------------------------------------------------------------

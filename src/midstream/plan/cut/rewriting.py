@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 from typing import cast
 
 from sqlglot import exp
@@ -11,6 +12,7 @@ from midstream.plan.cut.build import (
     Node,
     both,
     stored_column,
+    text_of,
 )
 from midstream.plan.nodes import is_query
 from midstream.plan.typing.nodes import AggregateCall, Call, Convert, Raw, type_of
@@ -44,6 +46,34 @@ def leaves(element: object) -> list[Node]:
     if isinstance(element, exp.GroupingSets | exp.Rollup | exp.Cube | exp.Tuple):
         return [leaf for part in element.expressions for leaf in leaves(part)]
     return [element] if isinstance(element, Node) else []
+
+
+def each_set_once(group: exp.Group) -> exp.Group:
+    """GROUPING SETS ((a), (b), (a))   ->   GROUPING SETS ((a), (b))"""
+    written = [sets_of(element) for element in group.expressions]
+    sets = [tuple(key for part in parts for key in part) for parts in product(*written)]
+    different = {frozenset(map(text_of, keys)): keys for keys in reversed(sets)}
+    if len(different) == len(sets):
+        return group
+    if set(different) == {frozenset()}:
+        return exp.Group(expressions=[])
+    tuples = [exp.Tuple(expressions=[key.copy() for key in keys]) for keys in different.values()]
+    return exp.Group(expressions=[exp.GroupingSets(expressions=tuples)])
+
+
+def sets_of(element: Node) -> list[tuple[Node, ...]]:
+    """The sets of keys that an element of GROUP BY stands for."""
+    parts = [tuple(leaves(part)) for part in element.expressions]
+    match element:
+        case exp.GroupingSets():
+            return [keys for part in element.expressions for keys in sets_of(part)]
+        case exp.Rollup():
+            return [tuple(key for part in parts[:end] for key in part) for end in range(len(parts), -1, -1)]
+        case exp.Cube():
+            chosen = product(*[(part, ()) for part in parts])
+            return [tuple(key for part in choice for key in part) for choice in chosen]
+        case _:
+            return [tuple(leaves(element))]
 
 
 def unconverted(node: Node) -> Node:
