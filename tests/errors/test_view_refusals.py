@@ -247,3 +247,43 @@ def test_a_column_name_that_comes_twice_has_its_place(shop: Any, sql: str, at: t
     error = refusal(shop, sql)
     assert (error.sqlstate, error.position) == ("42701", at)
     assert error.hint
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        (
+            "SELECT (SELECT max(region) FROM users u WHERE u.uid = p.uid) AS r, count(*) AS n FROM posts p GROUP BY 1",
+            "grouped by a subquery",
+        ),
+        (
+            "SELECT score + (SELECT count(*) FROM users) AS s, count(*) AS n FROM posts GROUP BY 1",
+            "grouped by a subquery",
+        ),
+        (
+            "SELECT uid, count(*) AS n FROM (SELECT uid FROM posts UNION ALL SELECT max(uid) FROM likes) q GROUP BY 1",
+            "put together with a grouped one",
+        ),
+        ("SELECT uid, (SELECT sum(p.score + u.uid) FROM posts p) AS s FROM users u", "column of a query around it"),
+        ("SELECT count(*) AS n FROM posts AS OF SCN 3", "not AS OF an SCN"),
+        ("SELECT histogram_numeric(score, 5) AS h FROM posts", "aggregate histogram_numeric is not supported"),
+        ("SELECT count(*) AS n FROM users WHERE uid IN (SELECT uid FROM posts LIMIT 1)", "is not grouped"),
+        ("SELECT count(*) AS n FROM users WHERE EXISTS (SELECT 1 FROM posts LIMIT 0)", "is not grouped"),
+    ],
+)
+def test_a_refusal_says_why_where_and_what_to_do(shop: Any, query: str, words: str) -> None:
+    error = refusal(shop, f"CREATE VIEW v AS {query}")
+    assert words in error.message, error
+    assert (error.sqlstate, bool(error.detail), bool(error.hint)) == ("0A000", True, True), error
+    assert error.position is not None, error
+
+
+@pytest.mark.parametrize("kind", ["VIEW", "MATERIALIZED VIEW"])
+@pytest.mark.parametrize("relation", ["posts", "users"])
+@pytest.mark.parametrize("mark", ["?", "$1"])
+def test_what_is_kept_has_no_parameters(shop: Any, kind: str, relation: str, mark: str) -> None:
+    text = f"CREATE {kind} v AS SELECT count(*) AS n FROM {relation} WHERE uid = {mark}"
+    error = refusal(shop, lambda: shop.sql(text, [4]))
+    assert (error.sqlstate, error.position) == ("42P02", (1, len(text) - len(mark) + 1))
+    assert "may have no parameters" in error.message
+    assert error.detail and error.hint

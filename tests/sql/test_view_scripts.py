@@ -21,7 +21,7 @@ OURS = sorted(FOLDER.glob("views_ours/*.test"))
 STREAMS = sorted(path for path in FOLDER.glob("midstream/*.test") if "CREATE STREAM" in path.read_text())
 ALL = 10**9
 CUTS = {"one_row": (1, False), "seven_rows": (7, False), "all_rows": (ALL, False), "restarts": (2, True)}
-SHORT = ("views/exists_over_a_stream", "views/special_numbers")
+SHORT = ("views/exists_over_a_stream", "views/sets_of_keys", "views/special_numbers")
 """Scripts that run on both kernels; the long tests run all on Spark, which takes its time."""
 
 SOME = [(path, list(CUTS)[number % len(CUTS)]) for number, path in enumerate(JUDGED + OURS)]

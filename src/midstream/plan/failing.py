@@ -99,7 +99,7 @@ def guarded(call: AggregateCall) -> AggregateCall:
     order = call.args.get("order")
     sorted_by = order.expressions if order is not None else []
     computed = [*call.expressions, *(part.this for part in sorted_by)]
-    if all(map(cannot_fail, [condition, *computed])):
+    if all(cannot_fail(node) or node.find(exp.Column) is None for node in [condition, *computed]):
         return call
     in_turn = _in_turn(condition)
     copy = call.copy()
@@ -111,8 +111,8 @@ def guarded(call: AggregateCall) -> AggregateCall:
 
 
 def computed_where(condition: Node | None, node: Node) -> Node:
-    """What may fail is computed where the condition holds, and NULL elsewhere."""
-    if condition is None or cannot_fail(node):
+    """What may fail on a row is computed where the condition holds, and NULL elsewhere. A separator stays a constant."""
+    if condition is None or cannot_fail(node) or node.find(exp.Column) is None:
         return node.copy()
     branch = exp.If(this=condition.copy(), true=node.copy())
     return typed(exp.Case(ifs=[branch]), type_of(node))

@@ -459,7 +459,12 @@ def _stream_item(
     """A stream that keeps its history reads like a table; another one has no rows to read."""
     if binding.takes_streams:
         if as_of is not None:
-            raise Unsupported("a continuous view reads a stream as it comes, not AS OF an SCN", position=place_of(node))
+            raise Unsupported(
+                "a continuous view reads a stream as it comes, not AS OF an SCN",
+                detail="It begins with the rows that come after it was created.",
+                hint="Leave AS OF out. WITH (backfill = true), it begins with the rows that the stream has kept.",
+                position=place_of(node),
+            )
         return _scan_item(binding, ScanKey(stream, "stream", None), alias, node, None)
     if stream.history is None:
         raise WrongObject(

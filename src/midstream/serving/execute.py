@@ -8,6 +8,7 @@ from typing import cast
 
 from midstream.errors import (
     Error,
+    InvalidParameter,
     InvalidQuery,
     SqlSyntaxError,
     TransactionConflict,
@@ -39,7 +40,7 @@ from midstream.serving.dequeuing import dequeued
 from midstream.serving.result import Result
 from midstream.serving.session import ATTEMPTS, Session
 from midstream.serving.values import listed_columns, without_query
-from midstream.sql.mentions import assigned_columns, place_of_name, place_of_value
+from midstream.sql.mentions import assigned_columns, place_of_name, place_of_parameter, place_of_value
 from midstream.sql.statements import (
     DEFAULT,
     AlterContinuousQuery,
@@ -70,6 +71,7 @@ from midstream.sql.statements import (
 
 
 def execute(session: Session, statement: Statement, context: BindContext) -> Result:
+    _refuse_parameters(statement.target if isinstance(statement, Explain) else statement)
     match statement:
         case Select():
             return select(session, statement, context)
@@ -207,6 +209,21 @@ def _stored_in(bound: BoundQuery) -> list[MaterializedView]:
         for scan in bound.scans
         if isinstance(scan.relation, MaterializedView) and scan.source in ("table", "changes") and scan.as_of is None
     ]
+
+
+def _refuse_parameters(statement: Statement | str) -> None:
+    """What is kept has no values of one statement in it."""
+    if not isinstance(statement, CreateView | CreateContinuousQuery):
+        return
+    place = place_of_parameter(statement.query)
+    if place is not None:
+        raise InvalidParameter(
+            f'the query of "{statement.name}" may have no parameters',
+            detail="It is kept as it is written and runs again and again; a value is given to one statement.",
+            hint="Write the value into the query, or leave the condition to those who read.",
+            sqlstate="42P02",
+            position=place,
+        )
 
 
 # --- writing ---------------------------------------------------------------------------------------

@@ -30,6 +30,11 @@ def place_of_relation(sql: Sql, name: str) -> Position | None:
     return next((position_of(table) for table in sql.tree().find_all(exp.Table) if table.name == name), None)
 
 
+def place_of_parameter(sql: Sql) -> Position | None:
+    """Where a query has its first `?` or `$n`."""
+    return min((place for node in sql.tree().find_all(exp.Parameter) if (place := position_of(node))), default=None)
+
+
 def place_of_output(sql: Sql, name: str) -> Position | None:
     """Where a query's select list has a name for the second time."""
     query = sql.tree()

@@ -105,6 +105,13 @@ def _count(node: AggregateCall, where: Node | None) -> KeptAggregate:
     return KeptAggregate((column,), lambda alias: _or_zero(column.merge(alias)))
 
 
+def _count_if(node: AggregateCall, where: Node | None) -> KeptAggregate:
+    """count_if(x) is count(*) FILTER (WHERE x)."""
+    [condition] = node.expressions
+    column = _column(count_of_rows(both([condition.copy(), where])), "sum(bigint)")
+    return KeptAggregate((column,), lambda alias: _or_zero(column.merge(alias)))
+
+
 def _or_zero(node: Node) -> Node:
     return call("coalesce(anyelement, ...)", node, number(0), type_=BIGINT)
 
@@ -254,6 +261,7 @@ _SPREAD = _of_moments("moments of(double precision)", "merge moments(double prec
 _JOINT = _of_moments("joint moments of(double precision, double precision)", "merge joint moments(double precision[])")
 _MAKERS: dict[str, Maker] = {
     "count": _count,
+    "count_if": _count_if,
     "sum": _sum,
     "avg": _avg,
     "bit_xor": _same,
@@ -298,6 +306,8 @@ def valued(node: AggregateCall, where: Node | None) -> ValuedAggregate | None:
 
 
 def _is_keepable(node: AggregateCall) -> bool:
+    if name_of_call(node) == "count_if":
+        return False
     plain = node.copy()
     plain.set("distinct", False)
     return kept(typed(plain, type_of(node)), None) is not None

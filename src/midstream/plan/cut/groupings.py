@@ -66,7 +66,7 @@ class Grouping:
         self.query = query
         self.rows = rows
         self.own = own_aliases(rows)
-        self.keys = [self.key(node) for node in self._key_nodes()]
+        self.keys = [self._checked_key(node) for node in self._key_nodes()]
         self.hidden: list[Key] = []
         self.late = [self._hoisted(node.copy()) for node in rows.late]
         self.passing = both(rows.filters)
@@ -81,6 +81,18 @@ class Grouping:
             found = [bare(node) for node in self.query.expressions if not is_constant(unconverted(bare(node)))]
             return list({text_of(node): node for node in found}.values())
         return []
+
+    def _checked_key(self, node: Node) -> Key:
+        query = next((found for found in node.walk() if is_query(found)), None)
+        if isinstance(query, Node):
+            raise refuse(
+                "a stream cannot be grouped by a subquery",
+                query if place_of(query) else node,
+                detail="What its rows are grouped by comes from the rows themselves and the tables that they are "
+                "joined with.",
+                hint="Join the table, and group by its column: FROM stream LEFT JOIN table ON … GROUP BY table.column.",
+            )
+        return self.key(node)
 
     def key(self, node: Node) -> Key:
         return Key("k_" + digest(f"{text_of(node)} {type_of(node)}"), node.copy())
@@ -125,19 +137,25 @@ class Grouping:
         inner = {alias.name for alias in node.find_all(exp.TableAlias)}
         outer = next((c for c in node.find_all(exp.Column) if c.table not in self.own | inner), None)
         if outer is not None:
-            raise refuse("an aggregate over a stream uses a column of a query around it", outer)
+            raise refuse(
+                "an aggregate over a stream uses a column of a query around it",
+                outer,
+                detail="It is computed as rows come, and then it is not known for which row of that query.",
+                hint="Group the stream in a subquery of its own, and put the column beside the aggregate above it.",
+            )
 
     def _valued(self, node: AggregateCall) -> ValuedAggregate:
         found = valued(node, self.passing)
         if found is None:
             name, distinct = name_of_call(node), "DISTINCT " if node.args.get("distinct") else ""
+            by_order = name in ("array_agg", "string_agg", "first", "last")
             raise Unsupported(
                 f"aggregate {name}({distinct}…) cannot be kept in a continuous view",
-                detail="Its partial results cannot be merged."
-                if name not in ("array_agg", "string_agg", "first", "last")
-                else "Without ORDER BY its answer would depend on how the rows came.",
+                detail="Without ORDER BY its answer would depend on how the rows came."
+                if by_order
+                else "There is no rule by which its partial results are put together.",
                 hint="Give it an ORDER BY inside its parentheses."
-                if name in ("array_agg", "string_agg", "first", "last")
+                if by_order
                 else "docs/continuous-views.md lists the aggregates that can.",
                 position=place_of(node),
             )
@@ -212,14 +230,17 @@ class Grouping:
             swapped = with_parts(node, lambda part: swap(part, inside))
             if isinstance(swapped, exp.Column) and swapped.table in self.own:
                 raise refuse(
-                    f'column "{swapped.name}" is used above the grouping in a way that is not supported', swapped
+                    f'column "{swapped.name}" is used above the grouping in a way that is not supported',
+                    swapped,
+                    detail="Above the grouping there are its keys and aggregates, and the rows are gone.",
+                    hint="Group in a subquery, and compute the rest from its columns.",
                 )
             return swapped
 
         return swap
 
     def grouping_calls(self) -> list[AggregateCall]:
-        """What tells the sets of GROUPING SETS apart."""
+        """What tells the sets of GROUPING SETS apart; where none has a key, they are all the same."""
         if not self.has_sets() or not self.keys:
             return []
         found = [typed(AggregateCall(this="grouping", expressions=[key.node.copy() for key in self.keys]), INT)]

@@ -246,12 +246,37 @@ def _distinct_rows(binding: Binding, query: Node) -> exp.Select:
 def _group_tested(streams: Streams, node: Node) -> None:
     """EXISTS and IN ask only whether a row is there: its keys are enough."""
     query = node.args.get("query") if isinstance(node, exp.In) else node.this
-    while isinstance(query, exp.Subquery):
-        query = query.this
-    if isinstance(query, exp.Select) and streams.of_query(query) == Status.RAW and not query.args.get("limit"):
-        query.set("distinct", exp.Distinct())
-        query.set("order", None)
-        mark_tested(query)
+    if isinstance(query, Node):
+        _group_asked(streams, query, is_exists=isinstance(node, exp.Exists))
+
+
+def _group_asked(streams: Streams, query: Node, *, is_exists: bool) -> None:
+    """Each side of UNION ALL by itself. LIMIT says nothing about whether there is a row, but about which ones."""
+    if streams.of_query(query) != Status.RAW:
+        return
+    if is_exists and _takes_some(query):
+        query.set("limit", None)
+    if query.args.get("limit") or query.args.get("offset"):
+        return
+    match query:
+        case exp.Subquery():
+            _group_asked(streams, child(query), is_exists=is_exists)
+        case exp.Union():
+            query.set("order", None)
+            for side in (query.this, query.expression):
+                _group_asked(streams, side, is_exists=is_exists)
+        case exp.Select():
+            query.set("distinct", exp.Distinct())
+            query.set("order", None)
+            mark_tested(query)
+        case _:
+            pass
+
+
+def _takes_some(query: Node) -> bool:
+    limit = query.args.get("limit")
+    count = limit.expression if isinstance(limit, exp.Limit) else None
+    return isinstance(count, exp.Literal) and str(count.this) != "0" and not query.args.get("offset")
 
 
 def mark_tested(query: exp.Select) -> None:
@@ -353,7 +378,13 @@ def _check_query(streams: Streams, query: Node) -> None:
             for side in (query.this, query.expression):
                 if streams.of_query(side) == Status.GROUPED:
                     name, table = streams.name(query)
-                    raise refuse(f'stream "{name}" is put together with a grouped one before it is grouped', table)
+                    raise refuse(
+                        f'stream "{name}" is put together with a grouped one before it is grouped',
+                        table,
+                        detail="Groups change as rows come, and rows of a stream come once: they cannot be grouped "
+                        "as one.",
+                        hint="Group each side of UNION ALL by itself, and the groups once more above it.",
+                    )
                 _check_query(streams, side)
         case exp.Subquery():
             _check_query(streams, child(query))

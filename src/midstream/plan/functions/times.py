@@ -237,6 +237,30 @@ def _field(name: str, kind: str) -> Function:
     )
 
 
+_SECONDS = {"year": 31_557_600, "month": 2_592_000, "day": 86_400, "hour": 3_600, "minute": 60}
+"""How long PostgreSQL takes each part of an interval to be: a year 365.25 days, a month that is left over 30."""
+_TO_SECONDS = "CAST({0} AS DECIMAL(20, 0)) * CAST('0.000001' AS DECIMAL(7, 6))"
+
+
+def _length_of_interval() -> Function:
+    duckdb = " + ".join(f"date_part('{part}', {{0}}) * {seconds}000000" for part, seconds in _SECONDS.items())
+    months = "CAST({0}.`months` AS BIGINT)"
+    spark = (
+        f"({months} div 12) * {_SECONDS['year']}000000 + ({months} % 12) * {_SECONDS['month']}000000 + "
+        f"{{0}}.`days` * {_SECONDS['day']}000000L + {{0}}.`microseconds`"
+    )
+    return function(
+        "extract epoch(interval) -> numeric(20,6)",
+        duckdb=_cast_to_result(_TO_SECONDS.format(f"({duckdb} + date_part('microseconds', {{0}}))"), "duckdb"),
+        spark=_cast_to_result(_TO_SECONDS.format(f"({spark})"), "spark"),
+        examples=[
+            f"extract(epoch from interval '{interval}')"
+            for interval in ("1 day 02:03:04.5", "14 mons -40 days", "-1 year -3 mons -30:00:05.5", "0 days")
+        ]
+        + ["date_part('epoch', NULL::interval)"],
+    )
+
+
 _UNITS = ("second", "minute", "hour", "day", "week", "month", "quarter", "year")
 
 
@@ -317,6 +341,7 @@ FUNCTIONS: list[Function] = [
     *_arithmetic(),
     *_DATES,
     *[_field(name, kind) for name in _FIELDS for kind in ("timestamp", "timestamptz")],
+    _length_of_interval(),
     *[_truncation(unit, kind) for unit in _UNITS for kind in ("timestamp", "timestamptz")],
     *_TEXTS,
 ]

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from sqlglot import exp
 
 from midstream.errors import InternalError
 from midstream.kernels import Kernel
 from midstream.plan.functions.model import KernelRefuses
+from midstream.plan.nodes import bare
 from midstream.plan.render.scalars import ScalarRenderer
-from midstream.plan.render.totals import empty_sets, total_over_no_rows
+from midstream.plan.render.totals import empty_sets, has_keys, has_sets, only_total, total_over_no_rows
 from midstream.plan.typing.nodes import Stored, type_of
 from midstream.plan.typing.queries import output_types, over_query
 
@@ -61,12 +64,44 @@ class QueryRenderer:
         totals = empty_sets(node) if self.kernel == "spark" else 0
         if not totals:
             return self._clauses(node) + self._modifiers(node)
+        if not has_keys(node):
+            if totals > 1 and (node.args.get("order") or node.find(exp.Window)):
+                raise KernelRefuses("Spark gives one grand total")
+            return " UNION ALL ".join([self._clauses(only_total(node))] * totals) + self._modifiers(node)
         total = self._clauses(total_over_no_rows(node))
         return f"({self._clauses(node)})" + f" UNION ALL ({total})" * totals + self._modifiers(node)
 
     def _clauses(self, node: exp.Select) -> str:
+        if self.kernel == "spark" and node.args.get("having") and has_sets(node):
+            return self._condition_above(node)
+        return self._plain_clauses(node)
+
+    def _condition_above(self, node: exp.Select) -> str:
+        """Spark does not find keys of grouping sets in HAVING, but it does in the select list:
+
+        SELECT h0 AS a FROM (SELECT a AS h0, grouping(a) = 1 AS h FROM t GROUP BY ROLLUP (a)) WHERE h"""
+        if node.find(exp.Window) or node.args.get("order"):
+            raise KernelRefuses("Spark has no HAVING over grouping sets with window functions or ORDER BY")
+        inner = node.copy()
+        kept = self.scalars.name("h")
+        condition = f"{self.scalars.scalar(inner.args['having'].this)} AS {kept}"
+        for clause in ("having", "distinct"):
+            inner.set(clause, None)
+        places = [self.scalars.name(f"h{place}") for place in range(len(inner.expressions))]
+        outputs = [
+            f"{self.scalars.scalar(bare(o))} AS {place}" for o, place in zip(inner.expressions, places, strict=True)
+        ]
+        named = [
+            f"{place} AS {self.scalars.name(output.alias_or_name)}"
+            for output, place in zip(node.expressions, places, strict=True)
+        ]
+        word = "SELECT DISTINCT" if node.args.get("distinct") else "SELECT"
+        source = self._plain_clauses(inner, [*outputs, condition])
+        return f"{word} {', '.join(named)} FROM ({source}) WHERE {kept}"
+
+    def _plain_clauses(self, node: exp.Select, outputs: Sequence[str] | None = None) -> str:
         parts = ["SELECT DISTINCT" if node.args.get("distinct") else "SELECT"]
-        parts.append(", ".join(self._output(output) for output in node.expressions))
+        parts.append(", ".join(outputs or [self._output(output) for output in node.expressions]))
         from_ = node.args.get("from_")
         if from_ is not None:
             parts.append(f"FROM {self._item(from_.this)}")

@@ -20,11 +20,16 @@ from midstream.types import BIGINT, BOOLEAN, INT
 _SETS = (exp.GroupingSets, exp.Rollup, exp.Cube)
 
 
+def has_sets(select: exp.Select) -> bool:
+    group = select.args.get("group")
+    return group is not None and any(isinstance(element, _SETS) for element in group.expressions)
+
+
 def empty_sets(select: exp.Select) -> int:
     """How many of the grouping sets have no key at all."""
-    group = select.args.get("group")
-    if group is None or not any(isinstance(element, _SETS) for element in group.expressions):
+    if not has_sets(select):
         return 0
+    group = select.args["group"]
     count = 1
     for element in group.expressions:
         count *= _empty_sets_of(element)
@@ -48,16 +53,31 @@ def total_over_no_rows(select: exp.Select) -> exp.Select:
     for clause in ("group", "limit", "offset", "with_"):
         total.set(clause, None)
     total.set("expressions", [_without_keys(output, keys) for output in total.expressions])
-    # Where no output is an aggregate, this condition makes the query one of one group.
-    condition: exp.Expression = typed(Call(this=">=(comparable, comparable)", expressions=_count_and_zero()), BOOLEAN)
-    if total.args.get("having"):
-        own = _without_keys(total.args["having"].this, keys)
-        condition = typed(exp.And(this=condition, expression=own), BOOLEAN)
-    total.set("having", exp.Having(this=condition))
+    _make_one_group(total, _without_keys(total.args["having"].this, keys) if total.args.get("having") else None)
     total.set("where", exp.Where(this=typed(exp.Boolean(this=False), BOOLEAN)))
     result = over_query(total)
     result.set("where", exp.Where(this=typed(exp.Not(this=_has_rows(select)), BOOLEAN)))
     return result
+
+
+def has_keys(select: exp.Select) -> bool:
+    return bool(_keys(select.args["group"]))
+
+
+def only_total(select: exp.Select) -> exp.Select:
+    """The row of one empty set, where no set has a key: there is one for all rows, and over no rows too."""
+    total = select.copy()
+    total.set("group", None)
+    _make_one_group(total, total.args["having"].this if total.args.get("having") else None)
+    return total
+
+
+def _make_one_group(total: exp.Select, own: exp.Expression | None) -> None:
+    """Where no output is an aggregate, this condition makes the query one of one group."""
+    condition: exp.Expression = typed(Call(this=">=(comparable, comparable)", expressions=_count_and_zero()), BOOLEAN)
+    if own is not None:
+        condition = typed(exp.And(this=condition, expression=own), BOOLEAN)
+    total.set("having", exp.Having(this=condition))
 
 
 def _count_and_zero() -> list[exp.Expression]:

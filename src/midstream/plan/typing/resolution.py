@@ -32,6 +32,15 @@ def resolve(name: str, arguments: Nodes, position: Position | None) -> tuple[Fun
     return chosen, _converted(chosen, arguments)
 
 
+_NOT_KEPT = {
+    "histogram_numeric": (
+        "Its answer depends on the order in which rows come, so it cannot be kept in a continuous view.",
+        "Group by ranges, such as floor(x / 10), or use approx_percentile.",
+    )
+}
+"""Aggregates of Spark's that have no answer of their own, and what to do instead."""
+
+
 def unknown_function(name: str, arguments: Nodes, position: Position | None) -> Error:
     if name in FORBIDDEN:
         return Forbidden(
@@ -40,6 +49,10 @@ def unknown_function(name: str, arguments: Nodes, position: Position | None) -> 
     if name in PROCEDURES:
         return Unsupported(
             f"{name} does something, and cannot be part of a query", hint=PROCEDURES[name], position=position
+        )
+    if name in _NOT_KEPT:
+        return Unsupported(
+            f"aggregate {name} is not supported", detail=_NOT_KEPT[name][0], hint=_NOT_KEPT[name][1], position=position
         )
     types = [_shown(argument) for argument in arguments]
     if is_operator(name):
