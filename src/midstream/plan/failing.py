@@ -111,7 +111,7 @@ def guarded(call: AggregateCall) -> AggregateCall:
 
 
 def computed_where(condition: Node | None, node: Node) -> Node:
-    """What may fail on a row is computed where the condition holds, and NULL elsewhere. A separator stays a constant."""
+    """What may fail on a row is computed where the condition holds, and NULL elsewhere; a constant stays one."""
     if condition is None or cannot_fail(node) or node.find(exp.Column) is None:
         return node.copy()
     branch = exp.If(this=condition.copy(), true=node.copy())
