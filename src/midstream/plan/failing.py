@@ -58,7 +58,7 @@ def cannot_fail(node: Node) -> bool:
 
 
 def _can_keep(node: AggregateCall) -> bool:
-    """The variance of infinities is an error, and a sum of many digits."""
+    """A sum of many digits may be too large; moments are not shared, whatever their rows are."""
     if "moments" in str(node.this):
         return False
     if node.this == "wide sum(numeric)":
