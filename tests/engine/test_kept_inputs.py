@@ -109,3 +109,33 @@ def test_tasks_keep_their_inputs_and_see_new_content(engine: SparkEngine, tmp_pa
     assert answers[-1][1] > 0, "after eight jobs on a few workers, one has seen it twice"  # type: ignore[operator]
     write(tmp_path / "a.parquet", 5)
     assert {rows(ask(engine, "duckdb", asked, t=given))[0][0] for _ in range(4)} == {5}
+
+
+def test_many_small_files_that_are_read_together_become_one_table(tmp_path: Path) -> None:
+    kept, connection = KeptInputs(1 << 30), duckdb.connect()
+    paths = [write(tmp_path / f"{n}.parquet", n) for n in range(20)]
+    for _ in range(2):
+        read(kept, connection, files(*paths[:16], n=BIGINT))
+    for count in (16, 17, 20):
+        given = files(*paths[:count], n=BIGINT)
+        assert read(kept, connection, given) == [(n,) for n in range(count)]
+        assert kept.select(connection, files(*paths[:16], n=BIGINT)).count("SELECT") == 1
+    assert read(kept, connection, files(*paths[:15], n=BIGINT)) == [(n,) for n in range(15)], "not with a row more"
+
+
+def test_however_files_are_asked_for_together_each_counts_once(tmp_path: Path) -> None:
+    chosen, connection = random.Random(7), duckdb.connect()
+    kept = KeptInputs(4 * 100 * 8)
+    paths = [write(tmp_path / f"{n}.parquet", n, n) for n in range(40)]
+    for step in range(300):
+        kept.begin()
+        if step % 10 == 0:
+            renewed = chosen.randrange(40)
+            write(tmp_path / f"{renewed}.parquet", *[renewed] * chosen.randrange(1, 4))
+        first = chosen.randrange(30)
+        asked = chosen.sample(range(first, 40), chosen.randrange(1, 40 - first))
+        found = read(kept, connection, files(*[paths[n] for n in asked], n=BIGINT))
+        assert found == sorted((n,) for place in asked for n in pq.read_table(paths[place]).column("n").to_pylist())
+        assert kept.bytes <= 100 * 8
+    twice = files(paths[0], paths[0], n=BIGINT)
+    assert len(read(kept, connection, twice)) == 2 * pq.read_metadata(paths[0]).num_rows

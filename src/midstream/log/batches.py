@@ -43,7 +43,7 @@ class BatchFile:
     scn: int | None = None
     """The SCN of all its rows; None: it has the columns `_scn`, `_position` and `_arrived`."""
     at: float = 0.0
-    """When all its rows arrived, where they have one SCN."""
+    """When the newest of its rows arrived: where they have one SCN, all of them."""
     row_groups: tuple[int, ...] | None = None
     """Only these row groups of the file, where tasks share it."""
     times: tuple[Times, ...] = ()
@@ -175,7 +175,8 @@ class Sealer:
         with disk_errors("a batch could not be written"):
             self._files.make_folder(path.rpartition("/")[0])
             size = write_parquet(self._files, path, table)
-            return BatchFile(path, table.num_rows, size, records[0].first_position)
+            newest = max(record.at for record in records)
+            return BatchFile(path, table.num_rows, size, records[0].first_position, at=newest)
 
 
 def with_times(file: BatchFile, column: str) -> BatchFile:

@@ -54,17 +54,28 @@ class Clock:
         """With a watermark that is not behind another."""
         return replace(self, floor=_last([self.floor, watermark]))
 
-    def after(self, batch: Batch, low: int | None, arrived: int | None) -> Clock:
-        """Where it stands behind a batch; `low` is the first basic window of its rows, `arrived` the last arrival."""
+    def after(self, batch: Batch, low: int | None = None) -> Clock:
+        """Where it stands behind a batch; `low` is the first basic window of its rows."""
         last = max((file.first_position + file.rows for file in batch.files), default=self.origin + self.rows)
         highs = [times.high for file in batch.files for times in file.times]
+        arrivals = [int(file.at * 1e6) for file in batch.files if file.rows]
         return replace(
             self,
             rows=max(self.rows, last - self.origin),
             high=_last([self.high, *highs]),
             low=_first([self.low, low]),
-            arrived=_last([self.arrived, arrived]),
+            arrived=_last([self.arrived, *arrivals]),
         )
+
+    def first_slot(self, batch: Batch, slots: Slots) -> int | None:
+        """The first basic window of a batch's rows, if none of them is late; None: only the rows tell."""
+        files = [file for file in batch.files if file.rows]
+        if slots.by == "rows":
+            return _first([(file.first_position - self.origin) // slots.unit for file in files])
+        if slots.by == "arrival" or not all(file.times for file in files):
+            return None
+        lows = [times.low for file in files for times in file.times]
+        return None if None in lows else _first([low // slots.unit for low in lows if low is not None])
 
     def since(self, slots: Sequence[int]) -> Clock:
         """With rows that had come to these basic windows before."""

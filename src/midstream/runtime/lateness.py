@@ -75,7 +75,7 @@ class LateReader:
 
     def absorb(self, state: str, answers: Sequence[Answer], batch: Batch) -> Absorbed:
         files = [*self.files, *kept_files(self._store, answers, batch.upto)]
-        time = self.time.after(batch, None, None)
+        time = self.time.after(batch)
         marks = [*self._marks, (batch.upto, time.high)][-_MARKS:]
 
         def settle() -> None:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
 
 from midstream.kernels import Kernel, quote_name
-from midstream.log.batches import ARRIVED, Batch
+from midstream.log.batches import Batch
 from midstream.log.files import disk_errors
 from midstream.maintenance.engine import Answer, Input, Piece, WriteParquet
 from midstream.relations.catalog import ReaderEntry
@@ -21,7 +20,7 @@ from midstream.runtime.states import KeptFile, State, as_input
 from midstream.runtime.store import Store
 
 PIPELINE = "pipeline"
-LOW, ARRIVAL = "low", "arrival"
+LOW = "low"
 
 
 class PipelineReader:
@@ -62,7 +61,15 @@ class PipelineReader:
             return [self._piece(batch) for batch in batches]
         whole = replace(batches[0], files=tuple(file for batch in batches for file in batch.files))
         watermarks = self._watermarks(whole)
-        return [self._windowed_piece(batch, watermarks) for batch in batches]
+        told = () if self._first_slot(whole, watermarks) is not None else ((LOW, self._lowest_slot()),)
+        return [replace(self._windowed_piece(batch, watermarks), checks=told) for batch in batches]
+
+    def _first_slot(self, batch: Batch, watermarks: Watermarks) -> int | None:
+        """The first basic window that rows of a batch come to, where that is known before they are read."""
+        slots = self.feed.slots
+        if slots is None or watermarks.has_late:
+            return None
+        return self.clock_at(batch.after).first_slot(batch, slots)
 
     def _watermarks(self, batch: Batch) -> Watermarks:
         """A row can be late only for windows that go by the stream's own time, whoever else looks at that."""
@@ -76,7 +83,7 @@ class PipelineReader:
 
     def clock_after(self, batch: Batch) -> Clock | None:
         """Where a windowed pipeline stands behind a batch, as far as that is known before it is absorbed."""
-        return self.clock_at(batch.after).after(batch, None, None) if self.state.clock is not None else None
+        return self.clock_at(batch.after).after(batch) if self.state.clock is not None else None
 
     def _piece(self, batch: Batch) -> Piece:
         kernel, columns = self.kernel, self.feed_columns()
@@ -85,16 +92,13 @@ class PipelineReader:
         return self._over(source, f"SELECT {listed} FROM {BATCH}")
 
     def _windowed_piece(self, batch: Batch, watermarks: Watermarks) -> Piece:
-        """Rows with the number of their basic window; beside, where the stream then stands."""
+        """Rows with the number of their basic window."""
         kernel, columns, slots = self.kernel, self.feed_columns(), self.feed.slots
         assert slots is not None and self.state.clock is not None
         source = batch_source(batch, self.stream, columns, marked=True, kernel=kernel)
         source = replace(source, inputs={**source.inputs, **watermarks.input()})
         text = windowed_rows(columns, slots, self.state.clock, kernel, self.stream, watermarks.has_late)
-        piece = self._over(source, text)
-        return replace(
-            piece, checks=((LOW, self._lowest_slot()), (ARRIVAL, f"SELECT max({ARRIVED}) AS arrival FROM {BATCH}"))
-        )
+        return self._over(source, text)
 
     def _over(self, source: Piece, rows: str) -> Piece:
         inputs: dict[str, Input] = {**source.inputs, **static_inputs(self.state, self.feed.statics)}
@@ -144,12 +148,7 @@ class PipelineReader:
         files = kept_files(self._store, answers, batch.upto)
         clock = self.state.clock
         if clock is not None:
-            low = [row["low"] for answer in answers for row in answer.checks[LOW].to_pylist()]
-            arrived = [row["arrival"] for answer in answers for row in answer.checks[ARRIVAL].to_pylist()]
-            newest = max((moment for moment in arrived if moment is not None), default=None)
-            clock = self.clock_at(batch.after).after(
-                batch, min((slot for slot in low if slot is not None), default=None), _microseconds(newest)
-            )
+            clock = self.clock_at(batch.after).after(batch, self._low(answers, batch))
 
         def settle() -> None:
             self.state.files = [*self.state.files, *files]
@@ -159,14 +158,15 @@ class PipelineReader:
             replace(self.state, files=[*self.state.files, *files], clock=clock).written(), None, settle, self._tell
         )
 
+    def _low(self, answers: Sequence[Answer], batch: Batch) -> int | None:
+        """The first basic window that rows of a batch came to, from what its pieces told or the batch itself."""
+        if answers and LOW not in answers[0].checks and self.feed.slots is not None:
+            return self.clock_at(batch.after).first_slot(batch, self.feed.slots)
+        told = [row["low"] for answer in answers for row in answer.checks[LOW].to_pylist()]
+        return min((slot for slot in told if slot is not None), default=None)
+
     def _tell(self) -> None:
         self.grown(self)
-
-
-def _microseconds(moment: datetime | None) -> int | None:
-    if moment is None:
-        return None
-    return (moment.replace(tzinfo=None) - datetime(1970, 1, 1)) // timedelta(microseconds=1)
 
 
 def kept_files(store: Store, answers: Sequence[Answer], upto: int, level: int = 0) -> list[KeptFile]:

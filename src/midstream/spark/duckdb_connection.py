@@ -78,11 +78,11 @@ def forget(folder: str) -> None:
 
 
 def run_one_select(connection: duckdb.DuckDBPyConnection, sql: str) -> duckdb.DuckDBPyRelation:
-    """The relation of exactly one SELECT: no other statement can come in, whatever the text says."""
+    """The relation of exactly one SELECT, read once: no other statement can come in, whatever the text says."""
     statements = connection.extract_statements(sql)
     if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
         raise InternalError("a piece must be one SELECT", detail=sql)
-    return connection.sql(sql)
+    return connection.sql(statements[0])
 
 
 def run_one_copy(connection: duckdb.DuckDBPyConnection, sql: str) -> None:

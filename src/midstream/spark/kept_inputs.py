@@ -1,8 +1,9 @@
 """Inputs that a worker reads again and again stay in its memory: a table that every batch is joined with, say.
 
 An input is known by its content: the files, each with its size and time of change, and the columns taken. The second
-time that a worker sees one, it keeps it as a table of its DuckDB, whose memory limit holds for it too. What is of no
-file any more goes when the next is kept; the least recently used go first when all together would be too large.
+time that a worker sees one, it keeps it as a table of its DuckDB, whose memory limit holds for it too. Many small ones
+that are read together become one table more, since a text over many tables takes longer to plan than to run. What is of
+no file any more goes when the next is kept; the least recently used go first when all together would be too large.
 
     kept = KeptInputs(memory=1 << 30)
     connection.execute(f"CREATE TEMP VIEW customers AS {kept.select(connection, files)}")
@@ -14,6 +15,7 @@ import os
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import duckdb
 
@@ -30,25 +32,52 @@ _REMEMBERED = 1000
 _MOST_FILES = 200
 """Asking after more files than that costs more than reading them again saves."""
 
+_TOGETHER = 8
+"""So many small ones are one table."""
+_SMALL = 1 << 20
+
 _Content = tuple[object, ...]
 
 
 @dataclass(frozen=True)
-class _Kept:
-    table: str
+class _File:
+    """One file of an input."""
+
+    content: _Content
     path: str
+    text: str
     bytes: int
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """A table, and the files that are in it."""
+
+    table: str
+    files: tuple[_File, ...]
+
+    @cached_property
+    def bytes(self) -> int:
+        return sum(file.bytes for file in self.files)
+
+    @cached_property
+    def contents(self) -> frozenset[_Content]:
+        return frozenset(file.content for file in self.files)
+
+    @property
+    def is_there(self) -> bool:
+        return all(os.path.exists(file.path) for file in self.files)
 
 
 class KeptInputs:
     """What one DuckDB database of one worker keeps. A worker runs one task at a time."""
 
     def __init__(self, memory: int) -> None:
-        self._room = memory // _SHARE
-        self._kept: OrderedDict[_Content, _Kept] = OrderedDict()
+        self._room = min(memory // _SHARE, _LARGEST)
+        self._kept: OrderedDict[frozenset[_Content], _Kept] = OrderedDict()
         self._seen_once: OrderedDict[_Content, None] = OrderedDict()
         self._made = 0
-        self._in_use: set[_Content] = set()
+        self._in_use: set[frozenset[_Content]] = set()
 
     @property
     def bytes(self) -> int:
@@ -63,62 +92,99 @@ class KeptInputs:
         does not make all the others new."""
         if not 0 < len(files.paths) <= _MOST_FILES or not _is_keepable(files):
             return select_files(files)
-        texts: list[str] = []
+        asked = [_file(_only(files, [place])) for place in range(len(files.paths))]
+        contents = {file.content for file in asked}
+        if len(contents) < len(asked):
+            return select_files(files)
+        tables = self._together(contents)
         unkept: list[int] = []
-        for place in range(len(files.paths)):
-            table = self._table(connection, _only(files, [place]))
-            if table is None:
+        small: list[_Kept] = []
+        for place, file in enumerate(asked):
+            if file.content not in contents:
+                continue
+            kept = self._alone(connection, file)
+            if kept is None:
                 unkept.append(place)
             else:
-                texts.append(f"SELECT * FROM memory.main.{quote_name(table, 'duckdb')}")
+                (small if kept.bytes <= _SMALL else tables).append(kept)
+        tables += self._put_together(connection, small)
+        texts = [f"SELECT * FROM {_quoted(kept.table)}" for kept in tables]
         if unkept:
             texts.append(select_files(_only(files, unkept)))
         return " UNION ALL ".join(texts)
 
-    def _table(self, connection: duckdb.DuckDBPyConnection, file: Files) -> str | None:
+    def _together(self, asked: set[_Content]) -> list[_Kept]:
+        """Tables of many files, all of which are asked for; these are taken off what is asked for, so that no two
+        tables have the same one."""
+        found: list[_Kept] = []
+        for kept in [kept for kept in self._kept.values() if len(kept.files) > 1]:
+            if kept.contents <= asked:
+                asked -= kept.contents
+                found.append(kept)
+        for kept in found:
+            self._use(kept)
+        return found
+
+    def _put_together(self, connection: duckdb.DuckDBPyConnection, small: list[_Kept]) -> list[_Kept]:
+        """The same as fewer tables, if they are many."""
+        if len(small) < _TOGETHER:
+            return small
+        text = " UNION ALL ".join(f"SELECT * FROM {_quoted(kept.table)}" for kept in small)
+        kept = self._keep(connection, tuple(file for one in small for file in one.files), text)
+        return small if kept is None else [kept]
+
+    def _alone(self, connection: duckdb.DuckDBPyConnection, file: _File) -> _Kept | None:
         """The table that a file is kept as, if it is, or is from now on."""
-        [path] = file.paths
-        text = select_files(file)
-        size = _size_in_memory(file)
-        if size > min(self._room, _LARGEST):
+        if file.bytes > self._room:
             return None
-        content = (text, *_state(path))
-        if content in self._kept:
-            self._kept.move_to_end(content)
-        elif content in self._seen_once:
-            del self._seen_once[content]
-            if not self._keep(connection, content, path, text, size):
-                return None
-        else:
-            self._seen_once[content] = None
-            if len(self._seen_once) > _REMEMBERED:
-                self._seen_once.popitem(last=False)
-            return None
-        self._in_use.add(content)
-        return self._kept[content].table
+        kept = self._kept.get(frozenset([file.content]))
+        if kept is not None:
+            self._use(kept)
+            return kept
+        if file.content in self._seen_once:
+            del self._seen_once[file.content]
+            return self._keep(connection, (file,), file.text)
+        self._seen_once[file.content] = None
+        if len(self._seen_once) > _REMEMBERED:
+            self._seen_once.popitem(last=False)
+        return None
 
-    def _keep(self, connection: duckdb.DuckDBPyConnection, content: _Content, path: str, text: str, size: int) -> bool:
-        """Keeps an input if there is room, or can be made without what this task reads."""
-        idle = [known for known in self._kept if known not in self._in_use]
-        for known in [known for known in idle if not os.path.exists(self._kept[known].path)]:
-            idle.remove(known)
-            self._drop(connection, known)
-        while self.bytes + size > min(self._room, _LARGEST):
+    def _use(self, kept: _Kept) -> None:
+        self._kept.move_to_end(kept.contents)
+        self._in_use.add(kept.contents)
+
+    def _keep(self, connection: duckdb.DuckDBPyConnection, files: tuple[_File, ...], text: str) -> _Kept | None:
+        """Keeps files if there is room, or can be made without what this task reads."""
+        idle = [kept for known, kept in self._kept.items() if known not in self._in_use]
+        for gone in [kept for kept in idle if not kept.is_there]:
+            idle.remove(gone)
+            self._drop(connection, gone)
+        made = _Kept(f"kept {self._made + 1}", files)
+        while self.bytes + made.bytes > self._room:
             if not idle:
-                return False
+                return None
             self._drop(connection, idle.pop(0))
-        self._made += 1
-        table = f"kept {self._made}"
         try:
-            connection.execute(f"CREATE TABLE memory.main.{quote_name(table, 'duckdb')} AS {text}")
+            connection.execute(f"CREATE TABLE {_quoted(made.table)} AS {text}")
         except duckdb.OutOfMemoryException:
-            return False
-        self._kept[content] = _Kept(table, path, size)
-        return True
+            return None
+        self._made += 1
+        self._kept[made.contents] = made
+        self._use(made)
+        return made
 
-    def _drop(self, connection: duckdb.DuckDBPyConnection, known: _Content) -> None:
-        gone = self._kept.pop(known)
-        connection.execute(f"DROP TABLE memory.main.{quote_name(gone.table, 'duckdb')}")
+    def _drop(self, connection: duckdb.DuckDBPyConnection, gone: _Kept) -> None:
+        del self._kept[gone.contents]
+        connection.execute(f"DROP TABLE {_quoted(gone.table)}")
+
+
+def _quoted(table: str) -> str:
+    return f"memory.main.{quote_name(table, 'duckdb')}"
+
+
+def _file(file: Files) -> _File:
+    [path], text = file.paths, select_files(file)
+    return _File((text, *_state(path)), path, text, _size_in_memory(file))
 
 
 def _state(path: str) -> tuple[int, int]:

@@ -65,8 +65,8 @@ def test_there_are_sums_where_a_window_has_many_basic_windows() -> None:
     assert found == {63: [], 64: [1], 1023: [1], 1024: [1, 2]}
 
 
-def batch(*inserts: Times) -> Batch:
-    return Batch(1, 0, 9, (BatchFile("", 10, 0, 0, times=inserts),))
+def batch(*inserts: Times, at: float = 0.0, first: int = 0) -> Batch:
+    return Batch(1, 0, 9, (BatchFile("", 10, 0, first, at=at, times=inserts),))
 
 
 def test_a_row_is_late_by_the_watermark_at_the_beginning_of_its_insert() -> None:
@@ -81,11 +81,21 @@ def test_a_row_is_late_by_the_watermark_at_the_beginning_of_its_insert() -> None
 
 
 def test_a_clock_goes_on_with_what_comes() -> None:
-    clock = Clock(origin=4).after(batch(Times(1, 5, 9, False), Times(2, 3, None, True)), low=2, arrived=77)
+    clock = Clock(origin=4).after(batch(Times(1, 5, 9, False), Times(2, 3, None, True), at=0.000077), low=2)
     assert (clock.rows, clock.high, clock.low, clock.arrived) == (6, 9, 2, 77)
     assert clock.watermark(3) == 6
     assert clock.at_least(50).watermark(3) == 50
     assert clock.at_least(1).watermark(3) == 6
+
+
+def test_a_batch_tells_the_first_basic_window_of_its_rows_if_it_can() -> None:
+    by_rows, by_time, by_arrival = Slots("rows", 5), Slots("column", 5, "ts"), Slots("arrival", 5)
+    assert Clock(origin=3).first_slot(batch(first=14), by_rows) == 2
+    assert Clock(origin=3).first_slot(batch(first=0), by_rows) == -1
+    assert Clock().first_slot(batch(Times(1, 12, 30, False), Times(2, -1, 9, False)), by_time) == -1
+    assert Clock().first_slot(batch(Times(1, None, None, True), Times(2, 7, 9, False)), by_time) is None
+    assert Clock().first_slot(batch(), by_time) is None
+    assert Clock().first_slot(batch(Times(1, 12, 30, False)), by_arrival) is None
 
 
 @pytest.mark.parametrize("statistics", [True, False])
