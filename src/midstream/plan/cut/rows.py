@@ -14,6 +14,7 @@ from sqlglot import exp
 
 from midstream.plan.bound import BoundQuery, Output, seal
 from midstream.plan.context import Binding, ScanKey
+from midstream.plan.cut.along_keys import join_along_keys
 from midstream.plan.cut.build import Node, both, conjuncts, derived, digest, select, stored_column, text_of
 from midstream.plan.cut.rewriting import is_scalar, unconverted
 from midstream.plan.cut.streams import Status, Streams, items_of, refuse, rename_aliases, with_fresh_aliases
@@ -69,6 +70,7 @@ def take_rows(binding: Binding, streams: Streams, query: exp.Select) -> RowPart:
                 hint="Put the condition into WHERE.",
             )
     query.set("where", None)
+    join_along_keys(streams, query, filters, late)
     statics = _take_statics(binding, streams, query, filters, late)
     source = exp.Select(joins=query.args.get("joins") or [])
     source.set("from_", query.args["from_"])
