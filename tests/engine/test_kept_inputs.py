@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from engine_pieces import ask, files, rows
 
-from midstream.maintenance.engine import Files
+from midstream.maintenance.engine import Files, Piece
 from midstream.spark import duckdb_connection
 from midstream.spark.duckdb_connection import Limits
 from midstream.spark.engine import SparkEngine
@@ -139,3 +139,31 @@ def test_however_files_are_asked_for_together_each_counts_once(tmp_path: Path) -
         assert kept.bytes <= 100 * 8
     twice = files(paths[0], paths[0], n=BIGINT)
     assert len(read(kept, connection, twice)) == 2 * pq.read_metadata(paths[0]).num_rows
+
+
+def test_what_is_computed_from_files_is_kept_unless_it_is_too_large(tmp_path: Path) -> None:
+    kept, connection = KeptInputs(4 * 16 * 100), duckdb.connect()
+    small, large = "SELECT i FROM range(100) AS t(i)", "SELECT i FROM range(101) AS t(i)"
+    for _ in range(3):
+        kept.begin()
+        chosen = kept.view(connection, "small", small)
+        assert chosen is not None and len(connection.execute(chosen).fetchall()) == 100
+        assert kept.view(connection, "large", large) is None
+        assert len(tables(connection)) == 1
+    kept.begin()
+    assert kept.view(connection, "another", small) is not None
+    assert kept.view(connection, "small", small) is None, "there is room for one, and a task may still read it"
+    assert len(tables(connection)) == 1
+
+
+def test_a_task_knows_what_an_earlier_one_computed_from_the_same_files(engine: SparkEngine, tmp_path: Path) -> None:
+    asked = "SELECT sum(n) AS s, (SELECT count(*) FROM duckdb_tables()) AS kept FROM part"
+
+    def answers(path: str) -> set[object]:
+        piece = Piece(asked, {"t": files(path, n=BIGINT)}, (("part", "SELECT n FROM t WHERE n > 1"),), kept=("part",))
+        found = [rows(engine.run("duckdb", [piece])[0].table) for _ in range(6)]
+        assert all(count > 0 for [(_, count)] in found)  # type: ignore[operator]
+        return {total for [(total, _)] in found}
+
+    assert answers(write(tmp_path / "a.parquet", 1, 2, 3)) == {5}
+    assert answers(write(tmp_path / "b.parquet", 1, 2, 9)) == {11}, "other files, another answer"

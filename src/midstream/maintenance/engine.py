@@ -89,8 +89,9 @@ class Piece:
     `views` are names defined over the inputs and each other, in order, before the text runs. With
     `output`, the rows go to files; `checks` then run in the same task over the written rows, which they
     call "output" (and may read the inputs too), and their answers come back beside. `copies` takes part only on the
-    DuckDB kernel. Of the views that are `shared`, a task computes those once that several of its pieces have; a piece
-    that only writes what another one computes goes `along` with it, into the same task."""
+    DuckDB kernel. Of the views that are `shared`, a task computes those once that several of its pieces have; those
+    that are `kept` a worker may have from an earlier task. A piece that only writes what another one computes goes
+    `along` with it, into the same task."""
 
     sql: str
     inputs: Mapping[str, Input] = field(default_factory=dict)
@@ -100,6 +101,7 @@ class Piece:
     copies: CopyFiles | None = None
     shared: tuple[str, ...] = ()
     along: bool = False
+    kept: tuple[str, ...] = ()
 
     @property
     def folders(self) -> set[str]:

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sqlglot import exp
@@ -54,6 +54,9 @@ class Scan:
     all_windows: bool = False
 
 
+Divide = Callable[[exp.Expression], tuple[exp.Expression, list[tuple[str, exp.Expression]]]]
+
+
 @dataclass(frozen=True)
 class BoundQuery:
     outputs: tuple[Output, ...]
@@ -68,6 +71,12 @@ class BoundQuery:
         if kernel not in self._texts:
             self._texts[kernel] = render(self._tree, kernel)
         return self._texts[kernel]
+
+    def over(self, divide: Divide, kernel: Kernel) -> tuple[str, list[tuple[str, str]]]:
+        """Its text over parts of it that have names, and the texts of these."""
+        _raise_refusal(self.refusals, kernel)
+        tree, parts = divide(self._tree)
+        return render(tree, kernel), [(name, render(part, kernel)) for name, part in parts]
 
     @property
     def text(self) -> str:

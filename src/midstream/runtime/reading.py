@@ -118,6 +118,8 @@ class Sources:
     """Results of views, whose files stay while somebody holds them."""
     shared: list[str] = field(default_factory=list)
     """The views that mean the same in other pieces that have them."""
+    kept: list[str] = field(default_factory=list)
+    """The views that workers may know from an earlier time."""
     by_log: list[str] = field(default_factory=list)
     """Tables whose rows before some commits are those of now, and the log of these commits."""
 
@@ -138,7 +140,8 @@ class Sources:
         self.views.append((name, " UNION ALL ".join(texts)))
 
     def piece(self, sql: str, output: WriteParquet | None = None, checks: Sequence[tuple[str, str]] = ()) -> Piece:
-        return Piece(sql, self.inputs, tuple(self.views), output, tuple(checks), shared=tuple(self.shared))
+        shared, kept = tuple(self.shared), tuple(self.kept)
+        return Piece(sql, self.inputs, tuple(self.views), output, tuple(checks), shared=shared, kept=kept)
 
     @property
     def bytes(self) -> int:

@@ -11,6 +11,7 @@ from midstream.kernels import Kernel
 from midstream.maintenance.engine import Answer, Piece, WriteParquet
 from midstream.plan import BoundQuery, Scan
 from midstream.plan.cut import Program, ViewPlan
+from midstream.plan.cut.kept_parts import kept_parts
 from midstream.relations.table import Table
 from midstream.relations.view import ContinuousView, Derived
 from midstream.runtime.query import Choice, choose_kernel
@@ -100,7 +101,12 @@ def plan_refresh(
     words, upper, sources, choice = chosen.words, chosen.upper, chosen.sources, chosen.choice
     os.makedirs(folder, exist_ok=True)
     columns = tuple((f"c{number}", output.type) for number, output in enumerate(upper.outputs))
-    piece = sources.piece(upper.sql(choice.kernel), WriteParquet(folder, columns, compressed=False))
+    text = upper.sql(choice.kernel)
+    if choice.kernel == "duckdb":
+        text, parts = upper.over(kept_parts, choice.kernel)
+        sources.views += parts
+        sources.kept += [name for name, _ in parts]
+    piece = sources.piece(text, WriteParquet(folder, columns, compressed=False))
     return Refresh(view, choice.kernel, piece, picture, words, upper, sources, kept)
 
 

@@ -28,7 +28,7 @@ class CommonViews:
     """What one task has computed. A worker runs one task at a time."""
 
     def __init__(self, pieces: Sequence[Piece], connect: Callable[[], duckdb.DuckDBPyConnection]) -> None:
-        found = Counter(_meaning(piece, name) for piece in pieces for name in piece.shared)
+        found = Counter(meaning_of(piece, name) for piece in pieces for name in piece.shared)
         self._common = {meaning for meaning, times in found.items() if times > 1}
         self._tables: dict[str, str] = {}
         self._connect = connect
@@ -46,7 +46,7 @@ class CommonViews:
     def taken(self, connection: duckdb.DuckDBPyConnection, piece: Piece, names: Names) -> Names:
         """The names of a piece, with what is in common read from where it is kept."""
         for name in piece.shared:
-            meaning = _meaning(piece, name)
+            meaning = meaning_of(piece, name)
             if meaning not in self._common:
                 continue
             if meaning not in self._tables and not self._compute(connection, meaning, names, name):
@@ -64,7 +64,7 @@ class CommonViews:
         return True
 
 
-def _meaning(piece: Piece, name: str) -> str:
+def meaning_of(piece: Piece, name: str) -> str:
     """What a view is, whoever asks."""
     texts = used_by(f"SELECT * FROM {quote_name(name)}", [*((given, "") for given in piece.inputs), *piece.views])
     given = [(name, _content(piece.inputs[name])) for name, _ in texts if name in piece.inputs]

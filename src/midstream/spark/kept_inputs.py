@@ -1,4 +1,5 @@
-"""Inputs that a worker reads again and again stay in its memory: a table that every batch is joined with, say.
+"""Inputs that a worker reads again and again stay in its memory: a table that every batch is joined with, say, and what
+pieces that come again compute from them first.
 
 An input is known by its content: the files, each with its size and time of change, and the columns taken. The second
 time that a worker sees one, it keeps it as a table of its DuckDB, whose memory limit holds for it too. Many small ones
@@ -35,13 +36,14 @@ _MOST_FILES = 200
 _TOGETHER = 8
 """So many small ones are one table."""
 _SMALL = 1 << 20
+_VALUE_BYTES = 16
 
 _Content = tuple[object, ...]
 
 
 @dataclass(frozen=True)
 class _File:
-    """One file of an input."""
+    """One file of an input, or what was computed from several, which has no path."""
 
     content: _Content
     path: str
@@ -66,7 +68,7 @@ class _Kept:
 
     @property
     def is_there(self) -> bool:
-        return all(os.path.exists(file.path) for file in self.files)
+        return all(os.path.exists(file.path) for file in self.files if file.path)
 
 
 class KeptInputs:
@@ -78,6 +80,7 @@ class KeptInputs:
         self._seen_once: OrderedDict[_Content, None] = OrderedDict()
         self._made = 0
         self._in_use: set[frozenset[_Content]] = set()
+        self._too_large: set[_Content] = set()
 
     @property
     def bytes(self) -> int:
@@ -154,24 +157,59 @@ class KeptInputs:
         self._in_use.add(kept.contents)
 
     def _keep(self, connection: duckdb.DuckDBPyConnection, files: tuple[_File, ...], text: str) -> _Kept | None:
-        """Keeps files if there is room, or can be made without what this task reads."""
+        """Keeps files if there is room."""
+        made = _Kept(self._new_name(), files)
+        if not self._has_room(connection, made.bytes) or not _create(connection, made.table, text):
+            return None
+        return self._note(made)
+
+    def view(self, connection: duckdb.DuckDBPyConnection, meaning: str, text: str) -> str | None:
+        """What is computed from files, as a SELECT of it; None: it is too large to be kept. It has to be computed
+        anyhow, so it is kept at once."""
+        content = (meaning,)
+        kept = self._kept.get(frozenset([content]))
+        if kept is not None:
+            self._use(kept)
+        elif content not in self._too_large:
+            kept = self._keep_view(connection, content, text)
+        return None if kept is None else f"SELECT * FROM {_quoted(kept.table)}"
+
+    def _keep_view(self, connection: duckdb.DuckDBPyConnection, content: _Content, text: str) -> _Kept | None:
+        """How large it is shows when it is there; one that is too large is not tried again."""
+        table = self._new_name()
+        if not _create(connection, table, text):
+            return None
+        made = _Kept(table, (_File(content, "", text, _size_of_table(connection, table)),))
+        if self._has_room(connection, made.bytes):
+            return self._note(made)
+        connection.execute(f"DROP TABLE {_quoted(table)}")
+        if len(self._too_large) > _REMEMBERED:
+            self._too_large.clear()
+        self._too_large.add(content)
+        return None
+
+    def _new_name(self) -> str:
+        self._made += 1
+        return f"kept {self._made}"
+
+    def _note(self, made: _Kept) -> _Kept:
+        self._kept[made.contents] = made
+        self._use(made)
+        return made
+
+    def _has_room(self, connection: duckdb.DuckDBPyConnection, size: int) -> bool:
+        """Whether there is room for so many bytes, or can be made without what this task reads."""
         idle = [kept for known, kept in self._kept.items() if known not in self._in_use]
         for gone in [kept for kept in idle if not kept.is_there]:
             idle.remove(gone)
             self._drop(connection, gone)
-        made = _Kept(f"kept {self._made + 1}", files)
-        while self.bytes + made.bytes > self._room:
+        if size > self._room:
+            return False
+        while self.bytes + size > self._room:
             if not idle:
-                return None
+                return False
             self._drop(connection, idle.pop(0))
-        try:
-            connection.execute(f"CREATE TABLE {_quoted(made.table)} AS {text}")
-        except duckdb.OutOfMemoryException:
-            return None
-        self._made += 1
-        self._kept[made.contents] = made
-        self._use(made)
-        return made
+        return True
 
     def _drop(self, connection: duckdb.DuckDBPyConnection, gone: _Kept) -> None:
         del self._kept[gone.contents]
@@ -180,6 +218,21 @@ class KeptInputs:
 
 def _quoted(table: str) -> str:
     return f"memory.main.{quote_name(table, 'duckdb')}"
+
+
+def _create(connection: duckdb.DuckDBPyConnection, table: str, text: str) -> bool:
+    try:
+        connection.execute(f"CREATE TABLE {_quoted(table)} AS {text}")
+    except duckdb.OutOfMemoryException:
+        return False
+    return True
+
+
+def _size_of_table(connection: duckdb.DuckDBPyConnection, table: str) -> int:
+    """About how many bytes a table takes; texts count as if they were short."""
+    asked = "SELECT estimated_size * column_count FROM duckdb_tables() WHERE table_name = ?"
+    [(values,)] = connection.execute(asked, [table]).fetchall()
+    return int(values) * _VALUE_BYTES
 
 
 def _file(file: Files) -> _File:

@@ -29,7 +29,7 @@ import pyarrow as pa
 from midstream.errors import Error, InternalError
 from midstream.maintenance.engine import CopyFiles, FileColumn, Files, Piece, WriteParquet, WrittenFile
 from midstream.spark import duckdb_connection
-from midstream.spark.common_views import CommonViews
+from midstream.spark.common_views import CommonViews, meaning_of
 from midstream.spark.duckdb_connection import Limits
 from midstream.spark.duckdb_inputs import (
     duckdb_type,
@@ -201,12 +201,20 @@ class _Run:
 
     def reply(self) -> Reply:
         names = define_inputs(self.connection, self.piece, self.kept)
+        for name in self.piece.kept:
+            names = self._known(names, name)
         self.names = self.common.taken(self.connection, self.piece, names)
         if self.piece.copies is None:
             return self._own_reply()
         with copied(self.piece.copies, self.name) as copies:
             reply = self._own_reply()
         return replace(reply, copies=tuple(copies))
+
+    def _known(self, names: Names, name: str) -> Names:
+        """With a view read from where an earlier task has kept it, if one has."""
+        text = names.before(f"SELECT * FROM {quote_name(name)}")
+        known = self.kept.view(self.connection, meaning_of(self.piece, name), text)
+        return names if known is None else names.instead(name, known)
 
     def _own_reply(self) -> Reply:
         if self.piece.output is None:

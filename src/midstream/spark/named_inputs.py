@@ -60,13 +60,24 @@ def define_inputs(connection: duckdb.DuckDBPyConnection, piece: Piece, kept: Kep
     """What a piece calls its inputs and views; what is read often comes from what is kept."""
     if kept is not None:
         kept.begin()
-    names = Names()
+    names, once = Names(), _read_once(piece)
     for name, given in piece.inputs.items():
         match given:
             case Files() if is_ranged(given):
                 connection.register(name, read_ranges(given))
             case Files():
-                names = names.also(name, kept.select(connection, given) if kept else select_files(given))
+                keeps = kept if name not in once else None
+                names = names.also(name, keeps.select(connection, given) if keeps else select_files(given))
             case Rows(table):
                 connection.register(name, table)
     return Names((*names.texts, *piece.views))
+
+
+def _read_once(piece: Piece) -> set[str]:
+    """The inputs that only views read which are kept themselves."""
+    if not piece.kept:
+        return set()
+    known = [*((name, "") for name in piece.inputs)]
+    known += [(name, "" if name in piece.kept else text) for name, text in piece.views]
+    asked = " ".join([piece.sql, *(text for _, text in piece.checks)])
+    return set(piece.inputs) - {name for name, _ in used_by(asked, known)}

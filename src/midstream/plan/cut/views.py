@@ -31,6 +31,7 @@ from midstream.plan.cut.build import (
 )
 from midstream.plan.cut.frozen import FROZEN, freeze_tables
 from midstream.plan.cut.groupings import Grouping
+from midstream.plan.cut.kept_parts import mark_kept_parts
 from midstream.plan.cut.pipelines import Key, Pipeline, guards_of, shared_rows
 from midstream.plan.cut.programs import PairProgram, pair_program, pair_query, slot_key
 from midstream.plan.cut.rewriting import READ_OFF, read_off
@@ -174,6 +175,8 @@ def cut_view(
     if any("duckdb" in pair_query(pipeline, {}).refusals for pipeline in made):
         return cut_view(query, schema, context, keep_rows=keep_rows, pairs=False, unit=unit)
     views = tuple(key.relation for key in binding.scans if isinstance(key.relation, ContinuousView))
+    if not binding.windows:
+        mark_kept_parts(Streams(binding), tree)
     return ViewPlan(
         outputs,
         tuple(cutter.pipelines),
