@@ -221,7 +221,7 @@ def test_a_view_that_shares_a_pipeline_names_the_commit_of_its_own_tables(db: An
         ("SELECT o.day, count(*) AS n FROM s, o, c WHERE s.o = o.id AND o.c = c.age GROUP BY o.day", ["o", "c"]),
         ("SELECT o.day, count(*) AS n FROM s, o LEFT JOIN c ON o.c = c.id WHERE s.o = o.id GROUP BY o.day", ["o", "c"]),
         (
-            "SELECT o.day, count(*) AS n FROM s, o, c AS OF SCN ‹now› AS c WHERE s.o = o.id AND o.c = c.id GROUP BY o.day",
+            "SELECT o.day, count(*) FROM s, o, c AS OF SCN ‹now› AS c WHERE s.o = o.id AND o.c = c.id GROUP BY o.day",
             ["o", "c"],
         ),
     ],
