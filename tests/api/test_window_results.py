@@ -298,13 +298,41 @@ def test_a_subscriber_waits_in_a_loop_until_it_is_closed(counted: Any) -> None:
     assert not listener.is_alive()
 
 
-def test_results_that_a_subscriber_missed_are_told_not_skipped(counted: Any) -> None:
+def test_a_subscriber_gets_more_windows_than_are_kept(counted: Any) -> None:
+    counted.sql("CREATE VIEW pairs WITH (retain = 1) AS SELECT sum(n) AS n FROM s [WINDOW 2 ROWS]")
+    counted.sql("CREATE VIEW over_pairs AS SELECT max(n) AS n FROM pairs")
+    counted.sql("CREATE VIEW singles WITH (retain = 3) AS SELECT n FROM s [WINDOW 1 ROWS]")
+    with counted.subscribe("pairs") as pairs, counted.subscribe("singles") as singles:
+        feed(counted, 1, 1, 2, 2, 3, 3)
+        assert rows(counted, "SELECT * FROM pairs ALL WINDOWS") == [(6,)]
+        assert [change.row["n"] for change in gathered(pairs, 3)] == [2, 4, 6]
+        feed(counted, *range(4, 500))
+        assert len(rows(counted, "SELECT * FROM singles ALL WINDOWS")) == 3
+        assert [change.row["n"] for change in gathered(singles, 502)] == [1, 1, 2, 2, 3, *range(3, 500)]
+        feed(counted, 500)
+        assert [change.row["n"] for change in gathered(singles, 1)] == [500]
+
+
+def test_the_files_of_windows_go_when_no_subscriber_waits_for_them(counted: Any) -> None:
+    counted.sql("CREATE VIEW pairs WITH (retain = 1) AS SELECT sum(n) AS n FROM s [WINDOW 2 ROWS]")
+    kept = lambda: len(list(Path(counted.path).glob("views/windows-*/*.parquet")))  # noqa: E731
+    with counted.subscribe("pairs"):
+        for number in range(3):
+            feed(counted, number, number)
+            assert rows(counted, "SELECT * FROM pairs") == [(2 * number,)]
+        assert kept() == 3
+    wait_for(lambda: kept() == 1)
+
+
+def test_results_that_a_subscriber_missed_are_told_not_skipped(counted: Any, monkeypatch: Any) -> None:
+    monkeypatch.setattr("midstream.runtime.following.HELD_WINDOWS", 1)
     counted.sql("CREATE VIEW pairs WITH (retain = 1) AS SELECT sum(n) AS n FROM s [WINDOW 2 ROWS]")
     with counted.subscribe("pairs") as changes:
         feed(counted, 1, 1, 2, 2, 3, 3)
         assert rows(counted, "SELECT * FROM pairs") == [(6,)]
         error = fault(lambda: [changes.poll(timeout=1) for _ in range(3)])
     assert "pairs" in str(error)
+    assert error.detail == "1 windows are gone."
 
 
 def test_a_subscriber_is_told_when_the_view_goes(counted: Any) -> None:

@@ -88,14 +88,23 @@ class WindowLog:
         oldest = time.time() - view.retain_seconds
         return [result for result in self.results[:-1] if result.at >= oldest] + self.results[-1:]
 
-    def trim(self, view: ContinuousView) -> list[KeptFile]:
-        """Forgets results that are not to be kept; the files that nobody needs then."""
-        before = {id(result.file): result.file for result in self.results if result.file is not None}
+    @property
+    def dropped(self) -> int:
+        """How many results are no longer kept."""
+        return self.handed_out - len(self.results)
+
+    def trim(self, view: ContinuousView) -> list[WindowResult]:
+        """Forgets results that are not to be kept, and tells which."""
         kept = self.kept(view)
         dropped = self.results[: len(self.results) - len(kept)]
         self.results, self.gone = kept, max((result.scn for result in dropped), default=self.gone)
+        return dropped
+
+    def unneeded(self, dropped: Sequence[WindowResult]) -> list[KeptFile]:
+        """The files of results that were forgotten, but for those that have others, too."""
         left = {id(result.file) for result in self.results}
-        return [file for place, file in before.items() if place not in left]
+        files = {id(result.file): result.file for result in dropped if result.file is not None}
+        return [file for place, file in files.items() if place not in left]
 
     def written(self) -> str:
         files = {id(result.file): result.file for result in self.results if result.file is not None}
