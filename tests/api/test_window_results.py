@@ -130,6 +130,19 @@ def test_sessions_may_be_of_each_key(timed: Any) -> None:
     assert spans(timed, "v", "") == [(0, 12, 1, 3), (11, 16, 2, 1)], "the newest of each key"
 
 
+def test_keys_of_sessions_are_equal_as_in_a_comparison(db: Any) -> None:
+    db.sql("CREATE STREAM e (at timestamp, x double precision, y real, z numeric(4,2)) WITH (timestamp = 'at')")
+    for key in "xyz":
+        db.sql(f"CREATE VIEW by_{key} AS SELECT count(*) AS n FROM e [SESSION 5 MINUTES BY {key}]")
+    db.sql(
+        "INSERT INTO e VALUES ('2024-01-01', 0.0, '-0', 1), ('2024-01-01', '-0', 0, 1.0), "
+        "('2024-01-01', 'NaN', 'NaN', 2), ('2024-01-01', 'NaN', 'NaN', 2.00), ('2024-01-01', NULL, NULL, NULL), "
+        "('2024-01-02', 1, 1, 1)"
+    )
+    for key in "xyz":
+        assert sorted(rows(db, f"SELECT n FROM by_{key} ALL WINDOWS")) == [(1,), (2,), (2,)], key
+
+
 def test_a_filter_splits_no_session(timed: Any) -> None:
     timed.sql(f"CREATE VIEW v AS {SESSIONS} e [SESSION 5 MINUTES] WHERE n <> 4")
     timed.sql(
@@ -185,10 +198,12 @@ def test_a_session_by_arrival_ends_by_the_clock(counted: Any) -> None:
         ("SELECT a.n FROM e [SESSION 5 MINUTES] a, e ‸[WINDOW 5 MINUTES] b", "0A000", "a session stands alone"),
         ("SELECT n FROM e [SESSION 5 MINUTES BY ‸user_id]", "42703", 'has no column "user_id"'),
         ("SELECT n FROM e [SESSION ‸0 MINUTES]", "22023", "greater than 0"),
+        ("SELECT n FROM i [SESSION 5 MINUTES BY ‸length]", "0A000", "told apart by an interval"),
     ],
 )
 def test_what_is_no_session_is_refused(timed: Any, query: str, sqlstate: str, words: str) -> None:
     """‸ stands before what the error points at."""
+    timed.sql("CREATE STREAM i (n int, length interval)")
     statement = f"CREATE VIEW v AS {query}"
     error = refusal(timed, statement.replace("‸", ""))
     assert (error.sqlstate, words in str(error)) == (sqlstate, True), error
