@@ -173,7 +173,17 @@ def _check_column(node: exp.Column, grouping: Grouping, source: Source, in_subqu
         raise InvalidQuery(f'subquery uses ungrouped column "{name}" from outer query', position=place_of(node))
     raise InvalidQuery(
         f'column "{name}" must appear in the GROUP BY clause or be used in an aggregate function',
+        hint=_hint_of_hidden(source, written),
         position=place_of(node),
+    )
+
+
+def _hint_of_hidden(source: Source, name: str) -> str | None:
+    if not any(hidden.name == name for hidden in source.hidden):
+        return None
+    return (
+        f'This is a column of "{source.relation_name}", which hides the bound of the window that has the same name. '
+        f'Give it another name in "{source.relation_name}".'
     )
 
 
