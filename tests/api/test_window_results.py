@@ -15,6 +15,7 @@ import pytest
 
 import midstream
 from asking import fault, refusal, rows
+from midstream.runtime.views import Views
 
 DAY = datetime(2024, 1, 1)
 SESSIONS = "SELECT window_start, window_end, string_agg(CAST(n AS text), ' ' ORDER BY at, n) AS rows FROM"
@@ -253,6 +254,27 @@ def test_a_view_over_results_goes_on_when_the_database_is_opened_again(tmp_path:
         feed(db, 4)
     with midstream.connect(folder) as db:
         assert rows(db, "SELECT * FROM total") == [(2, 10)]
+
+
+def test_a_view_and_a_view_over_it_are_read_at_one_moment(counted: Any, monkeypatch: Any) -> None:
+    """Also if rows come while they are read: here, behind the moment at which the first has handed on its windows."""
+    counted.sql(
+        "CREATE VIEW v AS SELECT window_end FROM s [WINDOW 1 ROWS]; CREATE VIEW o AS SELECT count(*) AS n FROM v"
+    )
+    feed(counted, 1, 2)
+    advance = Views._advance_windows_below
+
+    def advance_and_feed(views: Any, *arguments: Any) -> None:
+        advance(views, *arguments)
+        feed(counted, 3)
+
+    monkeypatch.setattr(Views, "_advance_windows_below", advance_and_feed)
+    for _ in range(3):
+        [(windows, last)] = rows(counted, "SELECT n, (SELECT max(window_end) FROM v) AS last FROM o")
+        assert windows == last >= 2
+    fed = counted.sql("SELECT count(*) FROM v ALL WINDOWS").fetchone()[0]
+    monkeypatch.undo()
+    assert rows(counted, "SELECT n, window_end FROM o, v") == [(fed, fed)]
 
 
 def test_a_view_that_others_read_cannot_be_dropped_by_itself(counted: Any) -> None:
