@@ -339,8 +339,9 @@ class Views:
         return Moment(state, {**results, **fixed})
 
     def _handed_on(self, views: Iterable[ContinuousView], state: CatalogState) -> dict[int, Result]:
-        """Views over windows that are read together with views over them: what these have been handed, and no more."""
-        return {view.id: self.windows.handed_on(view, state) for view in views}
+        """Views over windows that are read together with views over them: what these have been handed, and no more,
+        since nobody else computes them now."""
+        return {view.id: self.windows.at_hand(view, state) for view in views}
 
     def measured(
         self, view: ContinuousView, settings: Mapping[str, object], cancellation: Cancellation | None
@@ -435,7 +436,7 @@ class Views:
 
     def known(self, views: Iterable[ContinuousView], state: CatalogState) -> Moment:
         """What is kept of views now, fresh or not: to be looked at, not read."""
-        found = {view.id: self.last(view.id) for view in views}
+        found = {v.id: self.windows.at_hand(v, state) if v.is_windowed else self.last(v.id) for v in views}
         empty = Result(state, state.scn, (), {}, {}, 0.0, 0)
         return Moment(state, {id: result or empty for id, result in found.items()})
 

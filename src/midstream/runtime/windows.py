@@ -404,8 +404,8 @@ class Windows:
             self._store.streams.wait(entry.id, state.scn, cancellation=stop)
         return self._result(view, self.advance(view, state, settings, stop), state)
 
-    def handed_on(self, view: ContinuousView, state: CatalogState) -> Result:
-        """The newest result that views over this one have been handed, for who keeps others from computing it."""
+    def at_hand(self, view: ContinuousView, state: CatalogState) -> Result:
+        """The newest result that is there, whether or not another window is complete."""
         return self._result(view, self.log_of(view), state)
 
     def _result(self, view: ContinuousView, log: WindowLog, state: CatalogState) -> Result:
