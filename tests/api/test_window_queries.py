@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import midstream
 from asking import refusal, rows
 from windowing import feed, feed_at, plan_of, spans, wait_for
 
@@ -167,6 +169,22 @@ def test_rows_with_intervals_are_kept_as_they_came(db: Any, monkeypatch: Any) ->
     lengths = [(2, "1 mon 2 days 03:04:05"), (3, None), (4, timedelta(seconds=1)), (5, timedelta(days=-1))]
     assert sorted(rows(db, "SELECT * FROM v")) == lengths
     assert sorted(rows(db, "SELECT * FROM same")) == [(0, 0), (0, 1), (1, 0), (1, 1), (2, 2)]
+
+
+def test_windows_that_spark_leaves_in_several_files_have_all_their_rows(tmp_path: Path) -> None:
+    """Also when the database is opened again, for who follows the view, and for a view over it."""
+    expected = [(start, n) for start in range(0, 16, 2) for n in range(start, start + 4)]
+    with midstream.connect(tmp_path / "spark.db", kernel="spark") as db:
+        db.sql("CREATE STREAM s (n int)")
+        db.sql(f"CREATE VIEW v AS SELECT window_start, n FROM s {W}; CREATE VIEW o AS SELECT count(*) AS c FROM v")
+        with db.subscribe("v") as changes:
+            feed(db, *range(18))
+            assert sorted(rows(db, "SELECT * FROM v ALL WINDOWS")) == expected
+            assert sorted(rows(db, "SELECT n FROM v")) == [(14,), (15,), (16,), (17,)]
+            assert sorted(tuple(change.row.values()) for change in changes.poll(60)) == expected
+        assert rows(db, "SELECT c FROM o") == [(len(expected),)]
+    with midstream.connect(tmp_path / "spark.db") as db:
+        assert sorted(rows(db, "SELECT * FROM v ALL WINDOWS")) == expected
 
 
 # Jobs

@@ -168,7 +168,7 @@ class WindowJob:
         results: list[WindowResult] = []
         for chunk, answer in zip(chunks, answers, strict=False):
             files = kept_files(self.store, [answer], scn)
-            results += results_of(chunk, answer, files[0] if files else None, scn)
+            results += results_of(chunk, answer, files, scn)
         totals = dict[str, Total]()
         for total, answer in zip(new_totals, answers[len(chunks) + len(self.pairs) :], strict=False):
             files = kept_files(self.store, [answer], scn)
@@ -415,8 +415,8 @@ def _counts(kernel: Kernel) -> tuple[str, str]:
     return "counts", f"SELECT {column} AS number, count(*) AS n FROM output GROUP BY {column}"
 
 
-def results_of(spans: Sequence[Span], answer: Answer, file: KeptFile | None, scn: int) -> Iterator[WindowResult]:
+def results_of(spans: Sequence[Span], answer: Answer, files: Sequence[KeptFile], scn: int) -> Iterator[WindowResult]:
     counts = {row["number"]: row["n"] for row in answer.checks["counts"].to_pylist()}
     for span in spans:
         rows = counts.get(span.number, 0)
-        yield WindowResult(span.number, rows, scn, time.time(), span.end, file if rows else None, span.key)
+        yield WindowResult(span.number, rows, scn, time.time(), span.end, tuple(files) if rows else (), span.key)

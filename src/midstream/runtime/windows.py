@@ -39,7 +39,7 @@ from midstream.runtime.store import Store
 from midstream.runtime.totals import NewTotal, Total
 from midstream.runtime.trials import Trial
 from midstream.runtime.window_job import AT_ONCE, Span, WindowJob, inputs_of
-from midstream.runtime.window_log import KEPT_WINDOWS, WindowLog, WindowResult
+from midstream.runtime.window_log import KEPT_WINDOWS, WindowLog, WindowResult, files_of
 from midstream.runtime.window_rows import rows_of
 
 if TYPE_CHECKING:
@@ -414,13 +414,15 @@ class Windows:
         return Result(
             state,
             state.scn,
-            _files(newest),
+            tuple(files_of(newest)),
             {},
             {},
             0.0,
             0,
             windows=tuple(result.number for result in newest),
-            every=Result(state, state.scn, _files(every), {}, {}, 0.0, 0, windows=tuple(r.number for r in every)),
+            every=Result(
+                state, state.scn, tuple(files_of(every)), {}, {}, 0.0, 0, windows=tuple(r.number for r in every)
+            ),
         )
 
     def advance(
@@ -730,7 +732,3 @@ def _may_skip(plan: ViewPlan, due: _Due) -> bool:
 
 def _name(view_id: int) -> str:
     return f"windows {view_id}"
-
-
-def _files(results: Sequence[WindowResult]) -> tuple[KeptFile, ...]:
-    return tuple({id(r.file): r.file for r in results if r.file is not None}.values())
