@@ -231,6 +231,7 @@ def test_a_join_of_windows_is_kept_by_the_way_that_takes_less_time(counted: Any)
     query = f"SELECT count(*) AS n, sum(s.n * r.n) AS m FROM s {window} JOIN r {window} ON s.n <= r.n"
     counted.sql(f"CREATE VIEW tried AS {query}")
     assert "that is being measured" in plan_of(counted, "tried")
+    assert "now on the duckdb kernel: pairs of windows are joined there" in plan_of(counted, "tried")
     numbers: tuple[list[int], list[int]] = ([], [])
     for step in range(16):
         for stream, own in zip(("s", "r"), numbers, strict=True):
