@@ -171,7 +171,7 @@ def test_rows_with_intervals_are_kept_as_they_came(db: Any, monkeypatch: Any) ->
     assert sorted(rows(db, "SELECT * FROM same")) == [(0, 0), (0, 1), (1, 0), (1, 1), (2, 2)]
 
 
-def test_windows_that_spark_leaves_in_several_files_have_all_their_rows(tmp_path: Path) -> None:
+def test_windows_that_spark_leaves_in_several_files_have_all_their_rows(database: Any, tmp_path: Path) -> None:
     """Also when the database is opened again, for who follows the view, and for a view over it."""
     expected = [(start, n) for start in range(0, 16, 2) for n in range(start, start + 4)]
     with midstream.connect(tmp_path / "spark.db", kernel="spark") as db:
