@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from asking import rows
+import midstream
+from asking import refusal, rows
 from windowing import feed, feed_at, plan_of, spans, wait_for
 
 W = "[WINDOW 4 ROWS SLIDE 2 ROWS]"
@@ -129,6 +132,61 @@ def test_results_of_windows_have_windows_by_their_own_time(db: Any) -> None:
     assert spans(db, "hours") == [(0, 60, 5, 4), (60, 120, 6, 3), (120, 180, 6, 0)]
 
 
+@pytest.mark.parametrize("maintenance", ["incremental", "reevaluate"])
+def test_bounds_of_a_window_stand_beside_sets_of_keys(counted: Any, maintenance: str) -> None:
+    """An empty window has no groups, where GROUP BY names its bounds."""
+    how = f"WITH (maintenance = '{maintenance}')"
+    columns = "SELECT window_start AS a, n, count(*) AS c, sum(n) AS s FROM"
+    listed = "GROUP BY GROUPING SETS ((window_start, n), (window_start))"
+    counted.sql(f"CREATE VIEW listed {how} AS {columns} s {W} {listed}")
+    counted.sql(f"CREATE VIEW beside {how} AS {columns} s {W} WHERE n < 3 GROUP BY window_start, ROLLUP (n)")
+    feed(counted, 1, 1, 2, 3, 4, 5, 6)
+    first, second = [(0, 1, 2, 2), (0, 2, 1, 2), (0, 3, 1, 3), (0, None, 4, 7)], [(2, None, 4, 14)]
+    second += [(2, n, 1, n) for n in (2, 3, 4, 5)]
+    assert sorted(rows(counted, "SELECT * FROM listed ALL WINDOWS"), key=repr) == sorted([*first, *second], key=repr)
+    expected = [(0, 1, 2, 2), (0, 2, 1, 2), (0, None, 3, 4), (2, 2, 1, 2), (2, None, 1, 2)]
+    assert sorted(rows(counted, "SELECT * FROM beside ALL WINDOWS"), key=repr) == sorted(expected, key=repr)
+    feed(counted, 7, 8, 9)
+    assert rows(counted, "SELECT * FROM beside") == []
+
+
+def test_a_bound_in_some_sets_of_keys_is_refused(counted: Any) -> None:
+    query = f"CREATE VIEW v AS SELECT window_start, count(*) AS c FROM s {W} GROUP BY ROLLUP (window_start, n)"
+    error = refusal(counted, query)
+    assert (error.sqlstate, error.position) == ("0A000", (1, query.index("(window_start") + 2))
+    assert "GROUP BY window_start, ROLLUP" in (error.hint or "")
+
+
+def test_rows_with_intervals_are_kept_as_they_came(db: Any, monkeypatch: Any) -> None:
+    """1 day and 24 hours are equal, and two rows all the same."""
+    monkeypatch.setattr("midstream.runtime.states.FEW_FILES", 2)
+    db.sql("CREATE STREAM s (n int, length interval)")
+    db.sql("CREATE VIEW v AS SELECT n, length FROM s [WINDOW 4 ROWS SLIDE 2 ROWS]")
+    db.sql("CREATE VIEW same AS SELECT a.n, b.n AS m FROM s [WINDOW 4 ROWS] a JOIN s [WINDOW 4 ROWS] b USING (length)")
+    for number, length in enumerate(["1 day", "24 hours", "1 mon 2 days 03:04:05", None, "00:00:01", "-1 day"]):
+        db.sql("INSERT INTO s VALUES (?, ?)", [number, length])
+        db.sql("SELECT * FROM v").fetchall()
+    lengths = [(2, "1 mon 2 days 03:04:05"), (3, None), (4, timedelta(seconds=1)), (5, timedelta(days=-1))]
+    assert sorted(rows(db, "SELECT * FROM v")) == lengths
+    assert sorted(rows(db, "SELECT * FROM same")) == [(0, 0), (0, 1), (1, 0), (1, 1), (2, 2)]
+
+
+def test_windows_that_spark_leaves_in_several_files_have_all_their_rows(database: Any, tmp_path: Path) -> None:
+    """Also when the database is opened again, for who follows the view, and for a view over it."""
+    expected = [(start, n) for start in range(0, 16, 2) for n in range(start, start + 4)]
+    with midstream.connect(tmp_path / "spark.db", kernel="spark") as db:
+        db.sql("CREATE STREAM s (n int)")
+        db.sql(f"CREATE VIEW v AS SELECT window_start, n FROM s {W}; CREATE VIEW o AS SELECT count(*) AS c FROM v")
+        with db.subscribe("v") as changes:
+            feed(db, *range(18))
+            assert sorted(rows(db, "SELECT * FROM v ALL WINDOWS")) == expected
+            assert sorted(rows(db, "SELECT n FROM v")) == [(14,), (15,), (16,), (17,)]
+            assert sorted(tuple(change.row.values()) for change in changes.poll(60)) == expected
+        assert rows(db, "SELECT c FROM o") == [(len(expected),)]
+    with midstream.connect(tmp_path / "spark.db") as db:
+        assert sorted(rows(db, "SELECT * FROM v ALL WINDOWS")) == expected
+
+
 # Jobs
 
 
@@ -173,6 +231,7 @@ def test_a_join_of_windows_is_kept_by_the_way_that_takes_less_time(counted: Any)
     query = f"SELECT count(*) AS n, sum(s.n * r.n) AS m FROM s {window} JOIN r {window} ON s.n <= r.n"
     counted.sql(f"CREATE VIEW tried AS {query}")
     assert "that is being measured" in plan_of(counted, "tried")
+    assert "now on the duckdb kernel: pairs of windows are joined there" in plan_of(counted, "tried")
     numbers: tuple[list[int], list[int]] = ([], [])
     for step in range(16):
         for stream, own in zip(("s", "r"), numbers, strict=True):

@@ -79,8 +79,18 @@ def test_a_window_view_is_replaced_and_begins_anew(counted: Any) -> None:
 
 def test_a_session_may_be_written_as_a_table_function_of_a_table(timed: Any) -> None:
     timed.sql(f"CREATE VIEW v AS {COUNTED} TABLE(SESSION(TABLE e, DESCRIPTOR(at), INTERVAL '10 minutes'))")
+    timed.sql(f"CREATE VIEW each AS {COUNTED} SESSION(TABLE e PARTITION BY n, DESCRIPTOR(at), INTERVAL '10 minutes')")
     feed_at(timed, 1, 5, 30)
     assert spans(timed) == [(1, 15, 2)]
+    assert spans(timed, "each") == [(1, 11, 1), (5, 15, 1)]
+
+
+def test_a_plan_tells_how_many_rows_are_kept_of_windows(counted: Any) -> None:
+    counted.sql("CREATE VIEW v AS SELECT n FROM s [WINDOW 2 ROWS]")
+    feed(counted, 1, 2, 3, 4)
+    assert len(rows(counted, "SELECT * FROM v ALL WINDOWS")) == 4
+    [scan] = [line for (line,) in rows(counted, "EXPLAIN SELECT * FROM v ALL WINDOWS") if line.startswith("Scan")]
+    assert "; 4 rows; " in scan
 
 
 # The history of a stream

@@ -15,6 +15,7 @@ import pytest
 
 import midstream
 from asking import fault, refusal, rows
+from midstream.runtime.views import Views
 
 DAY = datetime(2024, 1, 1)
 SESSIONS = "SELECT window_start, window_end, string_agg(CAST(n AS text), ' ' ORDER BY at, n) AS rows FROM"
@@ -130,6 +131,19 @@ def test_sessions_may_be_of_each_key(timed: Any) -> None:
     assert spans(timed, "v", "") == [(0, 12, 1, 3), (11, 16, 2, 1)], "the newest of each key"
 
 
+def test_keys_of_sessions_are_equal_as_in_a_comparison(db: Any) -> None:
+    db.sql("CREATE STREAM e (at timestamp, x double precision, y real, z numeric(4,2)) WITH (timestamp = 'at')")
+    for key in "xyz":
+        db.sql(f"CREATE VIEW by_{key} AS SELECT count(*) AS n FROM e [SESSION 5 MINUTES BY {key}]")
+    db.sql(
+        "INSERT INTO e VALUES ('2024-01-01', 0.0, '-0', 1), ('2024-01-01', '-0', 0, 1.0), "
+        "('2024-01-01', 'NaN', 'NaN', 2), ('2024-01-01', 'NaN', 'NaN', 2.00), ('2024-01-01', NULL, NULL, NULL), "
+        "('2024-01-02', 1, 1, 1)"
+    )
+    for key in "xyz":
+        assert sorted(rows(db, f"SELECT n FROM by_{key} ALL WINDOWS")) == [(1,), (2,), (2,)], key
+
+
 def test_a_filter_splits_no_session(timed: Any) -> None:
     timed.sql(f"CREATE VIEW v AS {SESSIONS} e [SESSION 5 MINUTES] WHERE n <> 4")
     timed.sql(
@@ -185,10 +199,12 @@ def test_a_session_by_arrival_ends_by_the_clock(counted: Any) -> None:
         ("SELECT a.n FROM e [SESSION 5 MINUTES] a, e ‸[WINDOW 5 MINUTES] b", "0A000", "a session stands alone"),
         ("SELECT n FROM e [SESSION 5 MINUTES BY ‸user_id]", "42703", 'has no column "user_id"'),
         ("SELECT n FROM e [SESSION ‸0 MINUTES]", "22023", "greater than 0"),
+        ("SELECT n FROM i [SESSION 5 MINUTES BY ‸length]", "0A000", "told apart by an interval"),
     ],
 )
 def test_what_is_no_session_is_refused(timed: Any, query: str, sqlstate: str, words: str) -> None:
     """‸ stands before what the error points at."""
+    timed.sql("CREATE STREAM i (n int, length interval)")
     statement = f"CREATE VIEW v AS {query}"
     error = refusal(timed, statement.replace("‸", ""))
     assert (error.sqlstate, words in str(error)) == (sqlstate, True), error
@@ -238,6 +254,27 @@ def test_a_view_over_results_goes_on_when_the_database_is_opened_again(tmp_path:
         feed(db, 4)
     with midstream.connect(folder) as db:
         assert rows(db, "SELECT * FROM total") == [(2, 10)]
+
+
+def test_a_view_and_a_view_over_it_are_read_at_one_moment(counted: Any, monkeypatch: Any) -> None:
+    """Also if rows come while they are read: here, behind the moment at which the first has handed on its windows."""
+    counted.sql(
+        "CREATE VIEW v AS SELECT window_end FROM s [WINDOW 1 ROWS]; CREATE VIEW o AS SELECT count(*) AS n FROM v"
+    )
+    feed(counted, 1, 2)
+    advance = Views._advance_windows_below
+
+    def advance_and_feed(views: Any, *arguments: Any) -> None:
+        advance(views, *arguments)
+        feed(counted, 3)
+
+    monkeypatch.setattr(Views, "_advance_windows_below", advance_and_feed)
+    for _ in range(3):
+        [(windows, last)] = rows(counted, "SELECT n, (SELECT max(window_end) FROM v) AS last FROM o")
+        assert windows == last >= 2
+    fed = counted.sql("SELECT count(*) FROM v ALL WINDOWS").fetchone()[0]
+    monkeypatch.undo()
+    assert rows(counted, "SELECT n, window_end FROM o, v") == [(fed, fed)]
 
 
 def test_a_view_that_others_read_cannot_be_dropped_by_itself(counted: Any) -> None:
@@ -298,13 +335,41 @@ def test_a_subscriber_waits_in_a_loop_until_it_is_closed(counted: Any) -> None:
     assert not listener.is_alive()
 
 
-def test_results_that_a_subscriber_missed_are_told_not_skipped(counted: Any) -> None:
+def test_a_subscriber_gets_more_windows_than_are_kept(counted: Any) -> None:
+    counted.sql("CREATE VIEW pairs WITH (retain = 1) AS SELECT sum(n) AS n FROM s [WINDOW 2 ROWS]")
+    counted.sql("CREATE VIEW over_pairs AS SELECT max(n) AS n FROM pairs")
+    counted.sql("CREATE VIEW singles WITH (retain = 3) AS SELECT n FROM s [WINDOW 1 ROWS]")
+    with counted.subscribe("pairs") as pairs, counted.subscribe("singles") as singles:
+        feed(counted, 1, 1, 2, 2, 3, 3)
+        assert rows(counted, "SELECT * FROM pairs ALL WINDOWS") == [(6,)]
+        assert [change.row["n"] for change in gathered(pairs, 3)] == [2, 4, 6]
+        feed(counted, *range(4, 500))
+        assert len(rows(counted, "SELECT * FROM singles ALL WINDOWS")) == 3
+        assert [change.row["n"] for change in gathered(singles, 502)] == [1, 1, 2, 2, 3, *range(3, 500)]
+        feed(counted, 500)
+        assert [change.row["n"] for change in gathered(singles, 1)] == [500]
+
+
+def test_the_files_of_windows_go_when_no_subscriber_waits_for_them(counted: Any) -> None:
+    counted.sql("CREATE VIEW pairs WITH (retain = 1) AS SELECT sum(n) AS n FROM s [WINDOW 2 ROWS]")
+    kept = lambda: len(list(Path(counted.path).glob("views/windows-*/*.parquet")))  # noqa: E731
+    with counted.subscribe("pairs"):
+        for number in range(3):
+            feed(counted, number, number)
+            assert rows(counted, "SELECT * FROM pairs") == [(2 * number,)]
+        assert kept() == 3
+    wait_for(lambda: kept() == 1)
+
+
+def test_results_that_a_subscriber_missed_are_told_not_skipped(counted: Any, monkeypatch: Any) -> None:
+    monkeypatch.setattr("midstream.runtime.following.HELD_WINDOWS", 1)
     counted.sql("CREATE VIEW pairs WITH (retain = 1) AS SELECT sum(n) AS n FROM s [WINDOW 2 ROWS]")
     with counted.subscribe("pairs") as changes:
         feed(counted, 1, 1, 2, 2, 3, 3)
         assert rows(counted, "SELECT * FROM pairs") == [(6,)]
         error = fault(lambda: [changes.poll(timeout=1) for _ in range(3)])
     assert "pairs" in str(error)
+    assert error.detail == "1 windows are gone."
 
 
 def test_a_subscriber_is_told_when_the_view_goes(counted: Any) -> None:

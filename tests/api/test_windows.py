@@ -156,6 +156,7 @@ def test_a_window_that_began_before_the_first_row_counts(timed: Any) -> None:
             (20, 40, "26"),
         ],
         "TUMBLE(e, at, INTERVAL '20 minutes')": [(0, 20, "3 9 12"), (20, 40, "26")],
+        "TUMBLE(e, INTERVAL '20 minutes')": [(0, 20, "3 9 12"), (20, 40, "26")],
         "HOP(e, at, INTERVAL '20 minutes', INTERVAL '30 minutes')": [(-10, 20, "3 9 12"), (10, 40, "12 26")],
         "TABLE(TUMBLE(TABLE e, DESCRIPTOR(at), INTERVAL '20 minutes'))": [(0, 20, "3 9 12"), (20, 40, "26")],
     }.items(),
@@ -608,6 +609,17 @@ REFUSED = {
         "42809",
         '"t" is not a stream, and only a stream has windows',
     ),
+    "CREATE VIEW x AS SELECT n FROM ‸late_e [WINDOW 2 ROWS]": ("42809", '"late_e" is a log'),
+    "CREATE VIEW x AS WITH s AS (SELECT 1 AS n) SELECT n FROM ‸s [WINDOW 2 ROWS]": ("42809", '"s" is a WITH query'),
+    "CREATE VIEW x AS SELECT ‸window_start, sum(n) AS n FROM per_two [WINDOW 2 ROWS]": (
+        "42803",
+        'Give it another name in "per_two"',
+    ),
+    "CREATE VIEW x AS SELECT n FROM ‸per_two": ("0A000", "FROM per_two ALL WINDOWS"),
+    "CREATE VIEW x AS SELECT count(*) AS n FROM e [WINDOW 2 ROWS] e JOIN ‸s ON s.n = e.n": (
+        "0A000",
+        'stream "s" is joined with a window',
+    ),
     "SELECT * FROM ‸total ALL WINDOWS": ("42809", '"total" is not a view over windows'),
     "SELECT * FROM ‸s ALL WINDOWS": ("42809", '"s" is not a view over windows'),
     "SELECT * FROM ‸t ALL WINDOWS": ("42809", '"t" is not a view over windows'),
@@ -653,6 +665,7 @@ REFUSED = {
 def refusing(db: Any) -> Any:
     db.sql("CREATE STREAM s (n int); CREATE STREAM e (at timestamp, n int) WITH (timestamp = 'at')")
     db.sql("CREATE TABLE t (n int); CREATE VIEW total AS SELECT sum(n) AS n FROM s")
+    db.sql("CREATE VIEW per_two AS SELECT window_start, sum(n) AS n FROM s [WINDOW 2 ROWS]")
     return db
 
 

@@ -138,6 +138,9 @@ def _check_grouping_call(call: exp.Grouping, grouping: Grouping) -> None:
             "arguments to GROUPING must be grouping expressions of the associated query level",
             position=place_of(wrong),
         )
+    constant = next((argument for argument in call.expressions if is_constant(argument)), None)
+    if constant is not None:
+        raise Unsupported("GROUPING of a constant is not supported", detail="It would be 0.", position=place_of(call))
 
 
 def _is_aggregate_call(node: exp.Expression) -> bool:
@@ -170,7 +173,17 @@ def _check_column(node: exp.Column, grouping: Grouping, source: Source, in_subqu
         raise InvalidQuery(f'subquery uses ungrouped column "{name}" from outer query', position=place_of(node))
     raise InvalidQuery(
         f'column "{name}" must appear in the GROUP BY clause or be used in an aggregate function',
+        hint=_hint_of_hidden(source, written),
         position=place_of(node),
+    )
+
+
+def _hint_of_hidden(source: Source, name: str) -> str | None:
+    if not any(hidden.name == name for hidden in source.hidden):
+        return None
+    return (
+        f'This is a column of "{source.relation_name}", which hides the bound of the window that has the same name. '
+        f'Give it another name in "{source.relation_name}".'
     )
 
 
@@ -189,15 +202,46 @@ def group_clause(grouping: Grouping) -> tuple[exp.Group | None, exp.Expression |
 
     A constant key would be read as a column's number, so constants go. Where nothing is left, one group of
     all rows remains, which must not be there when there are no rows, unless GROUP BY () asked for just that."""
+    has_rows = exp.GT(this=count_rows(), expression=exp.Literal.number("0"))
     if grouping.has_sets:
-        if any(is_constant(key) for key in grouping.keys):
-            raise Unsupported("a constant in GROUPING SETS, ROLLUP or CUBE is not supported")
-        return exp.Group(expressions=grouping.elements), None
+        constants = [key for key in grouping.keys if is_constant(key)]
+        for constant in constants:
+            _check_in_every_set(constant, grouping)
+        elements = [_without_constants(element) for element in grouping.elements if not is_constant(element)]
+        return exp.Group(expressions=elements), has_rows if constants else None
     elements = [element for element in grouping.elements if not is_constant(element)]
     if elements:
         return exp.Group(expressions=elements), None
-    comparison = exp.GT if grouping.elements else exp.GTE
-    return None, comparison(this=count_rows(), expression=exp.Literal.number("0"))
+    at_all = exp.GTE(this=count_rows(), expression=exp.Literal.number("0"))
+    return None, has_rows if grouping.elements else at_all
+
+
+def _check_in_every_set(constant: exp.Expression, grouping: Grouping) -> None:
+    """Where some sets have it and others do not, it is NULL in those, and so no constant."""
+    if not any(_always_has(element, constant) for element in grouping.elements):
+        raise Unsupported(
+            "a constant in some of the GROUPING SETS, or in ROLLUP or CUBE, is not supported",
+            detail="The bounds of a window are constants, too.",
+            hint="Put it into every set, or before them: GROUP BY window_start, ROLLUP (a, b).",
+            position=place_of(constant),
+        )
+
+
+def _always_has(element: exp.Expression, key: exp.Expression) -> bool:
+    """Whether all sets that an element of GROUP BY stands for have a key."""
+    if isinstance(element, exp.GroupingSets):
+        return all(_always_has(member, key) for member in element.expressions)
+    if isinstance(element, exp.Tuple):
+        return key in element.expressions
+    return element == key
+
+
+def _without_constants(element: exp.Expression) -> exp.Expression:
+    if isinstance(element, exp.Tuple):
+        return exp.Tuple(expressions=[part for part in element.expressions if not is_constant(part)])
+    if isinstance(element, _SETS):
+        return type(element)(expressions=[_without_constants(member) for member in element.expressions])
+    return element
 
 
 def is_grouped(grouping: Grouping | None, having: exp.Expression | None, expressions: Iterable[exp.Expression]) -> bool:

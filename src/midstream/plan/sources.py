@@ -387,6 +387,8 @@ def _bind_named(binding: Binding, node: exp.Table, outer: Scope) -> Item:
     name, alias = name_of(node.this), node.args.get("alias")
     reading = node.args.get("reading")
     if isinstance(reading, StreamWindow | AllWindows):
+        if name in outer.ctes and not node.args.get("db"):
+            raise _cte_has_no_windows(name, node)
         return _window_item(binding, name, reading, alias, node)
     if isinstance(reading, Changes):
         return _changes_item(binding, name, reading, alias, node, outer)
@@ -422,10 +424,20 @@ def _not_readable(relation: ContinuousQuery | Queue | Trigger, node: exp.Table) 
     )
 
 
+def _cte_has_no_windows(name: str, node: exp.Table) -> WrongObject:
+    return WrongObject(
+        f'"{name}" is a WITH query, and only a stream has windows',
+        hint=f'Write the window in "{name}", behind its stream.',
+        position=place_of(node),
+    )
+
+
 def _window_item(
     binding: Binding, name: str, reading: StreamWindow | AllWindows, alias: exp.Expression | None, node: exp.Table
 ) -> Item:
     relation = binding.schema.relation(name)
+    if relation is None and _late_stream(binding, name) is not None:
+        raise WrongObject(f'"{name}" is a log, and only a stream has windows', position=place_of(node))
     if relation is None:
         raise undefined_relation(binding, name, node)
     if isinstance(reading, StreamWindow):
@@ -555,12 +567,18 @@ def _scan_item(
     return keep_place(binding.scan(key, kernel_alias), node), Namespace.of(source)
 
 
+def _late_stream(binding: Binding, name: str) -> Stream | None:
+    """The stream whose late rows have this name."""
+    found = binding.schema.relation(name.removeprefix(LATE_PREFIX)) if name.startswith(LATE_PREFIX) else None
+    return found if isinstance(found, Stream) else None
+
+
 def _change_log_item(
     binding: Binding, name: str, alias: exp.Expression | None, node: exp.Table, as_of: int | None
 ) -> Item:
     """clog_<table>: every change of the table, old and new images; late_<stream>: rows that were too late."""
-    late = binding.schema.relation(name.removeprefix(LATE_PREFIX)) if name.startswith(LATE_PREFIX) else None
-    if isinstance(late, Stream) and as_of is None:
+    late = _late_stream(binding, name)
+    if late is not None and as_of is None:
         return _scan_item(binding, ScanKey(late, "late", None), alias, node, None)
     table = (
         binding.schema.relation(name.removeprefix(CHANGE_LOG_PREFIX)) if name.startswith(CHANGE_LOG_PREFIX) else None

@@ -65,7 +65,7 @@ def windowed_item(
     high = exp.LT(this=column(inner, SLOT), expression=_position(number, "last"))
     condition: exp.Expression = exp.And(this=low, expression=high)
     for place, name_by in enumerate(window.by):
-        same = exp.EQ(this=key_text(column(inner, name_by)), expression=_key_word(number, place))
+        same = exp.EQ(this=key_text(stream, inner, name_by), expression=_key_word(number, place))
         condition = exp.And(this=condition, expression=same)
     query.set("where", exp.Where(this=condition))
     item = derived(query, outer)
@@ -96,12 +96,20 @@ def window_of(stream: Stream, reading: StreamWindow, node: exp.Expression) -> Wi
 def _session_keys(stream: Stream, reading: StreamWindow) -> tuple[str, ...]:
     names = [(name_of(node), node) for node in reading.args.get("by") or []]
     for name, node in names:
-        if stream.column(name) is None:
+        found, place = stream.column(name), place_of(node) or place_of(reading)
+        if found is None:
             raise InvalidDefinition(
                 f'stream "{stream.name}" has no column "{name}"',
                 hint=did_you_mean(name, stream.column_names),
                 sqlstate="42703",
-                position=place_of(node) or place_of(reading),
+                position=place,
+            )
+        if "interval" in str(found.type):
+            raise Unsupported(
+                "sessions cannot be told apart by an interval",
+                detail="Equal intervals may be written in different ways.",
+                hint="Keep its length in a column: extract(epoch FROM …).",
+                position=place,
             )
     return tuple(name for name, _ in names)
 
@@ -161,8 +169,12 @@ def _position(number: int, which: str) -> exp.Expression:
     return exp.Cast(this=literal, to=exp.DataType.build("BIGINT"))
 
 
-def key_text(node: exp.Expression) -> exp.Expression:
-    """A key of sessions as a text that tells NULL, too."""
+def key_text(stream: Stream, alias: str, name: str) -> exp.Expression:
+    """A key of sessions as a text that tells NULL, too. 0.0 and -0.0 are one key, and have one text when 0 is added."""
+    node: exp.Expression = column(alias, name)
+    found = stream.column(name)
+    if found is not None and found.type.name in ("real", "double precision"):
+        node = exp.Add(this=node, expression=exp.Literal.number("0"))
     text = exp.Cast(this=node, to=exp.DataType.build("TEXT"))
     marked = exp.DPipe(this=exp.Literal.string("="), expression=text)
     return exp.Coalesce(this=marked, expressions=[exp.Literal.string("")])

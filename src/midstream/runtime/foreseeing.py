@@ -24,7 +24,7 @@ from midstream.runtime.states import KeptFile
 from midstream.runtime.store import Store
 from midstream.runtime.totals import NewTotal
 from midstream.runtime.window_job import Span, WindowJob, results_of
-from midstream.runtime.window_log import WindowResult
+from midstream.runtime.window_log import WindowResult, files_of
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class Foreknowledge:
 
     def add(self, foreseen: Foreseen, answer: Answer, scn: int) -> None:
         files = kept_files(self._store, [answer], scn)
-        results = list(results_of(foreseen.spans, answer, files[0] if files else None, scn))
+        results = list(results_of(foreseen.spans, answer, files, scn))
         with self._lock:
             self._known.setdefault(foreseen.view_id, []).append(results)
 
@@ -111,7 +111,7 @@ class Foreknowledge:
             if [result.number for result in results] == wanted:
                 taken += results
             else:
-                for file in {id(r.file): r.file for r in results if r.file is not None}.values():
+                for file in files_of(results):
                     file.doom()
         return taken
 

@@ -324,16 +324,24 @@ class Views:
             crowd.gather()
             others = self._companions(wanted, turns)
             with self._store.streams.cut() as state:
+                read_as_streams = {view.id for view in self._windows_below(wanted.values())}
+                fixed = self._handed_on([v for v in wanted.values() if v.id in read_as_streams], state)
+                asked = [view for view in wanted.values() if view.id not in fixed]
                 try:
-                    results = self._refreshed([*wanted.values(), *others.values()], state, settings, cancellation)
+                    results = self._refreshed([*asked, *others.values()], state, settings, cancellation)
                 except Cancelled:
                     raise
                 except Error:
                     if not others:
                         raise
                     # It may be the fault of a view that nobody has asked for.
-                    results = self._refreshed(list(wanted.values()), state, settings, cancellation)
-        return Moment(state, results)
+                    results = self._refreshed(asked, state, settings, cancellation)
+        return Moment(state, {**results, **fixed})
+
+    def _handed_on(self, views: Iterable[ContinuousView], state: CatalogState) -> dict[int, Result]:
+        """Views over windows that are read together with views over them: what these have been handed, and no more,
+        since nobody else computes them now."""
+        return {view.id: self.windows.at_hand(view, state) for view in views}
 
     def measured(
         self, view: ContinuousView, settings: Mapping[str, object], cancellation: Cancellation | None
@@ -359,15 +367,20 @@ class Views:
 
     def _advance_windows_below(self, views: Iterable[ContinuousView], stop: Cancellation | None) -> None:
         """Views over windows hand on every window that is complete by now to the views that read them as streams."""
-        baskets = {reader.stream.id for id in self.with_inner(views) for _, reader in self.readers_of(id)
-                   if reader.stream.is_basket}  # fmt: skip
-        if not baskets:
+        below = self._windows_below(views)
+        if not below:
             return
         state = self._store.catalog.state
-        below = [v for v in state.relations.values() if isinstance(v, ContinuousView) and v.id in baskets]
         self._advance_windows_below(below, stop)
         for view in below:
             self.windows.newest(view, state, DEFAULTS, stop)
+
+    def _windows_below(self, views: Iterable[ContinuousView]) -> list[ContinuousView]:
+        """Views over windows that views read as streams."""
+        baskets = {reader.stream.id for id in self.with_inner(views) for _, reader in self.readers_of(id)
+                   if reader.stream.is_basket}  # fmt: skip
+        relations = self._store.catalog.state.relations.values() if baskets else ()
+        return [view for view in relations if isinstance(view, ContinuousView) and view.id in baskets]
 
     def _companions(self, wanted: Mapping[int, ContinuousView], turns: ExitStack) -> dict[int, ContinuousView]:
         """Views over the same streams whose last result somebody has read: they will be asked for next, and cost less
@@ -423,7 +436,7 @@ class Views:
 
     def known(self, views: Iterable[ContinuousView], state: CatalogState) -> Moment:
         """What is kept of views now, fresh or not: to be looked at, not read."""
-        found = {view.id: self.last(view.id) for view in views}
+        found = {v.id: self.windows.at_hand(v, state) if v.is_windowed else self.last(v.id) for v in views}
         empty = Result(state, state.scn, (), {}, {}, 0.0, 0)
         return Moment(state, {id: result or empty for id, result in found.items()})
 

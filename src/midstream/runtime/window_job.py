@@ -168,7 +168,7 @@ class WindowJob:
         results: list[WindowResult] = []
         for chunk, answer in zip(chunks, answers, strict=False):
             files = kept_files(self.store, [answer], scn)
-            results += results_of(chunk, answer, files[0] if files else None, scn)
+            results += results_of(chunk, answer, files, scn)
         totals = dict[str, Total]()
         for total, answer in zip(new_totals, answers[len(chunks) + len(self.pairs) :], strict=False):
             files = kept_files(self.store, [answer], scn)
@@ -418,11 +418,11 @@ def _counts(spans: Sequence[Span], kernel: Kernel) -> list[tuple[str, str]]:
     return [("counts", f"SELECT {column} AS number, count(*) AS n FROM output GROUP BY {column}")]
 
 
-def results_of(spans: Sequence[Span], answer: Answer, file: KeptFile | None, scn: int) -> Iterator[WindowResult]:
+def results_of(spans: Sequence[Span], answer: Answer, files: Sequence[KeptFile], scn: int) -> Iterator[WindowResult]:
     if "counts" in answer.checks:
         counts = {row["number"]: row["n"] for row in answer.checks["counts"].to_pylist()}
     else:
-        counts = {spans[0].number: sum(written.rows for written in answer.files)}
+        counts = {spans[0].number: sum(file.rows for file in files)}
     for span in spans:
         rows = counts.get(span.number, 0)
-        yield WindowResult(span.number, rows, scn, time.time(), span.end, file if rows else None, span.key)
+        yield WindowResult(span.number, rows, scn, time.time(), span.end, tuple(files) if rows else (), span.key)

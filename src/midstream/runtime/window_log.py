@@ -28,8 +28,8 @@ class WindowResult:
     """The tables that it was computed with are those of this SCN."""
     at: float
     end: int
-    file: KeptFile | None
-    """Shared with windows that were computed at the same time; None: it has no rows."""
+    files: tuple[KeptFile, ...]
+    """Shared with windows that were computed at the same time; none: it has no rows. Spark writes several."""
     key: tuple[str, ...] = ()
     """Whose session it was."""
     place: int | None = None
@@ -60,7 +60,7 @@ class WindowLog:
 
     @property
     def files(self) -> list[KeptFile]:
-        results = [result.file for result in self.results if result.file is not None]
+        results = files_of(self.results)
         pairs = [file for pairs in self.pairs.values() for file in pairs.files]
         return [*results, *pairs, *(total.file for total in self.totals.values() if total.file is not None)]
 
@@ -88,18 +88,25 @@ class WindowLog:
         oldest = time.time() - view.retain_seconds
         return [result for result in self.results[:-1] if result.at >= oldest] + self.results[-1:]
 
-    def trim(self, view: ContinuousView) -> list[KeptFile]:
-        """Forgets results that are not to be kept; the files that nobody needs then."""
-        before = {id(result.file): result.file for result in self.results if result.file is not None}
+    @property
+    def dropped(self) -> int:
+        """How many results are no longer kept."""
+        return self.handed_out - len(self.results)
+
+    def trim(self, view: ContinuousView) -> list[WindowResult]:
+        """Forgets results that are not to be kept, and tells which."""
         kept = self.kept(view)
         dropped = self.results[: len(self.results) - len(kept)]
         self.results, self.gone = kept, max((result.scn for result in dropped), default=self.gone)
-        left = {id(result.file) for result in self.results}
-        return [file for place, file in before.items() if place not in left]
+        return dropped
+
+    def unneeded(self, dropped: Sequence[WindowResult]) -> list[KeptFile]:
+        """The files of results that were forgotten, but for those that have others, too."""
+        left = set(map(id, files_of(self.results)))
+        return [file for file in files_of(dropped) if id(file) not in left]
 
     def written(self) -> str:
-        files = {id(result.file): result.file for result in self.results if result.file is not None}
-        names = {place: os.path.basename(file.path) for place, file in files.items()}
+        names = {id(file): os.path.basename(file.path) for file in files_of(self.results)}
         return json.dumps(
             {
                 "next": self.next,
@@ -114,11 +121,11 @@ class WindowLog:
                     name: [total.number, total.file.written() if total.file is not None else None]
                     for name, total in self.totals.items()
                 },
-                "files": {names[place]: file.written() for place, file in files.items()},
+                "files": {names[id(file)]: file.written() for file in files_of(self.results)},
                 "results": [
                     [
                         *(r.number, r.rows, r.scn, r.at, r.end),
-                        names.get(id(r.file)) if r.file is not None else None,
+                        [names[id(file)] for file in r.files],
                         *(list(r.key), r.place),
                     ]
                     for r in self.results
@@ -133,8 +140,8 @@ class WindowLog:
             name: KeptFile(f"{folder}/{name}", *written[1:]) for name, written in value["files"].items()
         }
         results = [
-            WindowResult(number, rows, scn, at, end, files[name] if name is not None else None, tuple(key), place)
-            for number, rows, scn, at, end, name, key, place in value["results"]
+            WindowResult(number, rows, scn, at, end, tuple(files[name] for name in _names(names)), tuple(key), place)
+            for number, rows, scn, at, end, names, key, place in value["results"]
         ]
         firsts = {int(index): slot for index, slot in value["firsts"].items()}
         return cls(
@@ -155,3 +162,13 @@ class WindowLog:
             },
             value.get("gone", 0),
         )
+
+
+def _names(written: list[str] | str | None) -> Sequence[str]:
+    """A log that was written when results had at most one file has its name."""
+    return [written] if isinstance(written, str) else written or []
+
+
+def files_of(results: Sequence[WindowResult]) -> list[KeptFile]:
+    """Each file once."""
+    return list({id(file): file for result in results for file in result.files}.values())

@@ -28,7 +28,7 @@ def rows_of(
     store: Store, view: ContinuousView, results: Sequence[WindowResult]
 ) -> Iterator[tuple[WindowResult, pa.Table]]:
     """Each result with its rows, in the order of the results."""
-    for _, same in groupby(results, lambda result: id(result.file)):
+    for _, same in groupby(results, lambda result: tuple(map(id, result.files))):
         for some in _parted(list(same)):
             yield from zip(some, _read(store, view, some), strict=True)
 
@@ -44,13 +44,13 @@ def _parted(results: Sequence[WindowResult]) -> Iterator[list[WindowResult]]:
 
 
 def _read(store: Store, view: ContinuousView, results: Sequence[WindowResult]) -> Iterator[pa.Table]:
-    file = results[0].file
-    if file is None:
+    kept = results[0].files
+    if not kept:
         empty = arrow_schema(view.basket.columns).empty_table()
         yield from (empty for _ in results)
         return
     columns = [FileColumn(name, kind, f"c{place}") for place, (name, kind) in enumerate(view.columns)]
-    files = replace(as_input([file], ()), columns=(*columns, FileColumn(WINDOW, BIGINT)))
+    files = replace(as_input(kept, ()), columns=(*columns, FileColumn(WINDOW, BIGINT)))
     listed = ", ".join(quote_name(name, "duckdb") for name in (*view.column_names, WINDOW))
     numbers = ", ".join(str(result.number) for result in results)
     answer = store.engine.look_up(Piece(f'SELECT {listed} FROM kept WHERE "{WINDOW}" IN ({numbers})', {"kept": files}))

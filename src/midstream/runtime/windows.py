@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import TYPE_CHECKING
+from weakref import WeakSet
 
 from midstream.errors import Cancelled, Error, InternalError, StorageError
 from midstream.maintenance.engine import Cancellation, Piece
@@ -24,6 +25,7 @@ from midstream.relations.window import EVER, Window
 from midstream.runtime.beside import Taking
 from midstream.runtime.chunking import Chunking
 from midstream.runtime.clocks import lateness_of
+from midstream.runtime.following import Follower
 from midstream.runtime.foreseeing import Foreknowledge, Means, can_be_foreseen, foresee, position_after
 from midstream.runtime.idling import Idling
 from midstream.runtime.pairs import NO_PAIRS, Pairs
@@ -37,7 +39,7 @@ from midstream.runtime.store import Store
 from midstream.runtime.totals import NewTotal, Total
 from midstream.runtime.trials import Trial
 from midstream.runtime.window_job import AT_ONCE, Span, WindowJob, inputs_of
-from midstream.runtime.window_log import KEPT_WINDOWS, WindowLog, WindowResult
+from midstream.runtime.window_log import KEPT_WINDOWS, WindowLog, WindowResult, files_of
 from midstream.runtime.window_rows import rows_of
 
 if TYPE_CHECKING:
@@ -90,6 +92,7 @@ class Windows:
         self._cancellation = Cancellation()
         self._thread = threading.Thread(target=self._run, name="midstream-windows", daemon=True)
         self._failed: dict[int, tuple[float, Error]] = {}
+        self._followers: dict[int, WeakSet[Follower]] = {}
         self.spent: dict[int, Spent] = {}
         self.chunking: dict[int, Chunking] = {}
         """In how many chunks the newest basic window of a view by rows is absorbed."""
@@ -162,6 +165,7 @@ class Windows:
             self._failed.pop(view_id, None)
             self.chunking.pop(view_id, None)
             self.trials.pop(view_id, None)
+            self._followers.pop(view_id, None)
         self._foreknown.drop(view_id)
         self._store.catalog.forget(_name(view_id))
         for file in log.files if log is not None else ():
@@ -171,6 +175,34 @@ class Windows:
         """What keeps a view from its next window."""
         found = self._failed.get(view_id)
         return found[1] if found is not None else None
+
+    # --- those who follow a view -----------------------------------------------------------------
+
+    def follow(self, view: ContinuousView, taken: Callable[[WindowLog], int]) -> Follower:
+        """Somebody who reads the results of a view one after the other from now on. `taken`: how many it has had."""
+        with self._lock:
+            follower = Follower(taken(self.log_of(view)))
+            self._followers.setdefault(view.id, WeakSet()).add(follower)
+            return follower
+
+    def unfollow(self, view: ContinuousView, follower: Follower) -> None:
+        with self._lock:
+            self._followers.get(view.id, WeakSet()).discard(follower)
+
+    def waiting(self, view: ContinuousView, follower: Follower) -> tuple[list[WindowResult], int]:
+        """The results that a follower has yet to take, and how many of them are gone."""
+        with self._lock:
+            log = self.log_of(view)
+            return follower.waiting(log), follower.missed(log)
+
+    def take(self, view: ContinuousView, follower: Follower) -> None:
+        """A follower has the next result."""
+        with self._lock:
+            follower.take(self.log_of(view))
+
+    def _hold(self, view: ContinuousView, first: int, dropped: Sequence[WindowResult]) -> None:
+        for follower in self._followers.get(view.id, ()):
+            follower.hold(first, dropped)
 
     def all(self) -> list[ContinuousView]:
         relations = self._store.catalog.state.relations.values()
@@ -372,19 +404,25 @@ class Windows:
             self._store.streams.wait(entry.id, state.scn, cancellation=stop)
         return self._result(view, self.advance(view, state, settings, stop), state)
 
+    def at_hand(self, view: ContinuousView, state: CatalogState) -> Result:
+        """The newest result that is there, whether or not another window is complete."""
+        return self._result(view, self.log_of(view), state)
+
     def _result(self, view: ContinuousView, log: WindowLog, state: CatalogState) -> Result:
         every = log.kept(view)
         newest = list({result.key: result for result in every}.values())
         return Result(
             state,
             state.scn,
-            _files(newest),
+            tuple(files_of(newest)),
             {},
             {},
             0.0,
             0,
             windows=tuple(result.number for result in newest),
-            every=Result(state, state.scn, _files(every), {}, {}, 0.0, 0, windows=tuple(r.number for r in every)),
+            every=Result(
+                state, state.scn, tuple(files_of(every)), {}, {}, 0.0, 0, windows=tuple(r.number for r in every)
+            ),
         )
 
     def advance(
@@ -583,16 +621,18 @@ class Windows:
         with self._lock:
             old = [total.file for total in log.totals.values() if total.file is not None]
             after = log.with_results(placed, pairs, totals)
-            gone = after.trim(view) if not has_readers else []
+            first, gone = after.dropped, after.trim(view) if not has_readers else []
             self._store.catalog.keep(_name(view.id), after.written())
             log.become(after)
+            self._hold(view, first, gone)
         if has_readers:
             # What others have yet to be handed is kept until they have it.
             self._hand_on(view, log)
             with self._lock:
-                gone = log.trim(view)
+                first, gone = log.dropped, log.trim(view)
                 self._store.catalog.keep(_name(view.id), log.written())
-        for file in (*gone, *old):
+                self._hold(view, first, gone)
+        for file in (*log.unneeded(gone), *old):
             file.doom()
         with self.news:
             self.news.notify_all()
@@ -692,7 +732,3 @@ def _may_skip(plan: ViewPlan, due: _Due) -> bool:
 
 def _name(view_id: int) -> str:
     return f"windows {view_id}"
-
-
-def _files(results: Sequence[WindowResult]) -> tuple[KeptFile, ...]:
-    return tuple({id(r.file): r.file for r in results if r.file is not None}.values())

@@ -29,7 +29,7 @@ from midstream.runtime.continuous.snapshots import answer_of, changes_of_table, 
 from midstream.runtime.settings import DEFAULTS
 from midstream.runtime.store import Store
 from midstream.runtime.waiting import in_time
-from midstream.runtime.window_log import WindowResult
+from midstream.runtime.window_log import WindowLog, WindowResult
 from midstream.runtime.window_rows import rows_of
 
 _LOOK = 0.5
@@ -212,53 +212,54 @@ class WindowResults:
 
     def __init__(self, store: Store, view: ContinuousView, after: int | None) -> None:
         self._store, self._view = store, view
-        log = store.views.windows.log_of(view)
-        known = list(log.results)
+        self._windows, self._seen = store.views.windows, list[WindowResult]()
+        self._follower = self._windows.follow(view, lambda log: self._taken(log, after))
+
+    def _taken(self, log: WindowLog, after: int | None) -> int:
+        """How many results there were before the one that it gets first."""
         if after is not None and after < log.gone:
             raise HistoryGone(
-                f'results of view "{view.name}" after SCN {after} are no longer kept',
+                f'results of view "{self._view.name}" after SCN {after} are no longer kept',
                 detail=f"Windows up to SCN {log.gone} are gone.",
                 hint="Subscribe without an SCN, and keep more: WITH (retain = …).",
             )
-        self._seen = known if after is None else [result for result in known if result.scn <= after]
-        self._next = log.handed_out - len(known) + len(self._seen)
-        """How many results there were before the one that it gets next."""
+        self._seen = [result for result in log.results if after is None or result.scn <= after]
+        return log.dropped + len(self._seen)
 
     def snapshot(self) -> list[Change]:
         newest = {result.key: result for result in self._seen}
         return [change for changes in self._changes(list(newest.values())) for change in changes]
 
     def take(self) -> Sequence[Change]:
+        self._seen = []
         found: list[Change] = []
         for changes in self._changes(self._new()):
             found += changes
-            self._next += 1
+            self._windows.take(self._view, self._follower)
             if len(found) >= _MANY:
                 break
         return found
 
     def wait(self, seconds: float) -> None:
-        windows = self._store.views.windows
-        with windows.news:
+        with self._windows.news:
             if not self._new():
-                windows.news.wait(seconds)
+                self._windows.news.wait(seconds)
 
     def wake(self) -> None:
-        windows = self._store.views.windows
-        with windows.news:
-            windows.news.notify_all()
+        """Nobody takes anything any more, so nothing is held."""
+        self._windows.unfollow(self._view, self._follower)
+        with self._windows.news:
+            self._windows.news.notify_all()
 
     def _new(self) -> list[WindowResult]:
-        log = self._store.views.windows.log_of(self._view)
-        results, handed_out = list(log.results), log.handed_out
-        gone = handed_out - len(results)
-        if gone > self._next:
+        results, missed = self._windows.waiting(self._view, self._follower)
+        if missed:
             raise HistoryGone(
                 f'results of view "{self._view.name}" that this subscription had yet to get are no longer kept',
-                detail=f"{gone - self._next:,} windows are gone.",
+                detail=f"{missed:,} windows are gone.",
                 hint="Read faster, or keep more: WITH (retain = …).",
             )
-        return results[self._next - gone :]
+        return results
 
     def _changes(self, results: Sequence[WindowResult]) -> Iterator[list[Change]]:
         names, types = self._view.column_names, [type_ for _, type_ in self._view.columns]
@@ -272,7 +273,7 @@ class WindowResults:
         relation = self._store.catalog.state.relations.get(self._view.name)
         if relation is None or relation.id != self._view.id:
             raise UndefinedName(f'view "{self._view.name}" was dropped')
-        failure = self._store.views.windows.failure(self._view.id)
+        failure = self._windows.failure(self._view.id)
         if failure is not None:
             raise failure
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from functools import partial
 
@@ -267,6 +267,13 @@ def _ms(seconds: float) -> str:
     return f"{seconds * 1000:,.0f} ms"
 
 
+_FORCED = {
+    "spark": "the view was created under SET kernel = 'spark'",
+    "duckdb": "pairs of windows are joined there",
+}
+"""Why the windows of a view are computed on one kernel and never on the other."""
+
+
 def _chosen(session: Session, plan: ViewPlan, state: CatalogState, readers: Readers, kernel: str) -> Chosen:
     """The upper query over what is kept now. That of windows is told by the first one."""
     views = session.store.views
@@ -279,7 +286,8 @@ def _chosen(session: Session, plan: ViewPlan, state: CatalogState, readers: Read
     sources = sources_for(session.store, plan, upper.scans, kept, {}, picture, "duckdb")
     forced = "spark" if kernel == "spark" else "duckdb" if plan.pairs else "auto"
     choice = choose_kernel(upper, sources.bytes, {**session.settings, "kernel": forced})
-    return Chosen(words, upper, sources, choice)
+    reason = _FORCED.get(forced, choice.reason)
+    return Chosen(words, upper, sources, replace(choice, reason=reason))
 
 
 def _upper_lines(session: Session, plan: ViewPlan, state: CatalogState, readers: Readers, kernel: str) -> Iterator[str]:

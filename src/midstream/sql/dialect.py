@@ -45,7 +45,11 @@ def _window_function(printer: PostgresGenerator, table: exp.Table, window: nodes
     lengths = [window.args.get("slide"), window.args["size"]]
     texts = "".join(f", INTERVAL '{length} microseconds'" for length in lengths if length is not None)
     function = "SESSION" if window.args["kind"] == "session" else "TUMBLE" if lengths[0] is None else "HOP"
-    return f"{function}({printer.table_parts(table)}, {printer.sql(window, 'column')}{texts})"
+    name, column = printer.table_parts(table), printer.sql(window, "column")
+    by = printer.expressions(window, key="by", flat=True)
+    if by:
+        return f"{function}(TABLE {name} PARTITION BY {by}, DESCRIPTOR({column}){texts})"
+    return f"{function}({name}, {column}{texts})"
 
 
 def _part_reference(printer: PostgresGenerator, node: nodes.PartReference) -> str:

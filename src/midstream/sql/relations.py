@@ -398,17 +398,32 @@ class RelationReader(CallReader):
         self.take("table")
         start = self.token
         table = self.placed(exp.Table(this=self.relation_identifier()), start)
+        by = self._session_keys() if function.value == "session" else None
         self.expect(",")
-        column = self._descriptor()
-        lengths = []
+        column = None if self._sees_length() else self._descriptor()
+        lengths = [self._interval_length()] if column is None else []
         while self.take(","):
             lengths.append(self._interval_length())
         self.expect(")")
         if len(lengths) != _WINDOW_FUNCTIONS[function.value] - 2:
             self.fail_at(function, SqlSyntaxError(f"{function.value.upper()} has {_SIGNATURES[function.value]}"))
-        table.set(READING, self.placed(_function_window(function.value, lengths, column), function))
+        table.set(READING, self.placed(_function_window(function.value, lengths, column, by), function))
         table.set("alias", self.alias() if with_alias else None)
         return table
+
+    def _session_keys(self) -> list[exp.Identifier] | None:
+        """SESSION(TABLE s PARTITION BY a, b, DESCRIPTOR(ts), …): DESCRIPTOR and lengths are no keys."""
+        if not self.take("partition", "by"):
+            return None
+        keys = [self.identifier()]
+        while self.sees(",") and self.peek().value != "descriptor" and not self._sees_length(1):
+            self.advance()
+            keys.append(self.identifier())
+        return keys
+
+    def _sees_length(self, ahead: int = 0) -> bool:
+        first, second = self.peek(ahead), self.peek(ahead + 1)
+        return first.kind == "string" or (first.value == "interval" and second.kind == "string")
 
     def _descriptor(self) -> exp.Identifier:
         if not self.take("descriptor", "("):
@@ -440,8 +455,10 @@ _SIGNATURES = {
 }
 
 
-def _function_window(function: str, lengths: list[int], column: exp.Identifier) -> StreamWindow:
+def _function_window(
+    function: str, lengths: list[int], column: exp.Identifier | None, by: list[exp.Identifier] | None
+) -> StreamWindow:
     if function == "session":
-        return StreamWindow(kind="session", rows=False, size=lengths[0], column=column)
+        return StreamWindow(kind="session", rows=False, size=lengths[0], column=column, by=by)
     slide = lengths[0] if function == "hop" else None
     return StreamWindow(kind="sliding", rows=False, size=lengths[-1], slide=slide, column=column)

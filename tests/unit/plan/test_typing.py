@@ -159,6 +159,8 @@ def test_expressions_have_these_types(expression: str, type: str) -> None:
         ("j = j", UndefinedName, "42883", "operator does not exist: json = json"),
         ("min(o)", UndefinedName, "42883", "function min(boolean) does not exist"),
         ("lenth(t)", UndefinedName, "42883", "function lenth(text) does not exist"),
+        ("json_agg(i)", UndefinedName, "42883", "function json_agg(int) does not exist"),
+        ("json_object_agg(t, i)", UndefinedName, "42883", "function json_object_agg(text, int) does not exist"),
         ("abs(t)", UndefinedName, "42883", "function abs(text) does not exist"),
         ("i = 'abc'", DataError, "22P02", 'invalid input syntax for type integer: "abc"'),
         ("'2020-02-30'::date", DataError, "22008", "out of range"),

@@ -152,9 +152,7 @@ def test_the_history_of_chunks_stays_short() -> None:
 
 def test_results_older_than_their_interval_are_not_to_be_had() -> None:
     view = ContinuousView(1, "v", (), "", (), is_windowed=True, retain_seconds=60.0)
-    log = WindowLog(
-        results=[WindowResult(n, 0, 1, time.time() - age, n, None) for n, age in enumerate((90, 61, 30, 5))]
-    )
+    log = WindowLog(results=[WindowResult(n, 0, 1, time.time() - age, n, ()) for n, age in enumerate((90, 61, 30, 5))])
     assert [result.number for result in log.kept(view)] == [2, 3]
     alone = WindowLog(results=log.results[:2])
     assert [result.number for result in alone.kept(view)] == [1], "the newest stays"

@@ -19,6 +19,7 @@ from midstream.plan.functions import FUNCTIONS
 from midstream.plan.nodes import bare, child, is_query, place_of, quoted, replace_item
 from midstream.plan.typing.nodes import AggregateCall, Call, type_of, typed
 from midstream.plan.typing.queries import output_types
+from midstream.relations.stream import Stream
 
 Node = exp.Expression
 
@@ -152,6 +153,15 @@ def prepare(binding: Binding, tree: Node, settle: Callable[[Streams], None] = la
 
 def ungrouped(streams: Streams, tree: Node) -> Unsupported:
     name, table = streams.name(tree)
+    key = streams.key_of(table) if table is not None else None
+    if key is not None and isinstance(key.relation, Stream) and key.relation.is_basket:
+        return refuse(
+            f'the results of view "{name}" are not grouped in the view',
+            table,
+            detail="To another view they are a stream, and ungrouped, every row would have to be kept.",
+            hint=f"Group them, put a window on them ({name} [WINDOW 10 ROWS]), or read those that are kept: "
+            f"FROM {name} ALL WINDOWS.",
+        )
     return refuse(
         f'stream "{name}" is not grouped in the view',
         table,
@@ -514,12 +524,13 @@ def _two_streams(streams: Streams, left: list[Node], join: exp.Join) -> Unsuppor
 
 
 def _raw_and_grouped(streams: Streams, left: list[Node], join: exp.Join) -> Unsupported:
-    name, other, place = _names(streams, left, join)
+    raw = next((item for item in (*left, join.this) if _status_of_side(streams, item) == Status.RAW), join.this)
+    name, place = streams.name(raw)
     return refuse(
-        f'stream "{name or other}" is joined with a grouped stream or a continuous view before it is grouped',
+        f'stream "{name}" is joined with a window, a grouped stream or a continuous view before it is grouped',
         place,
-        detail="The groups change as rows come, so every row would have to be kept to be joined again.",
-        hint="Group the stream first, and join the groups.",
+        detail="What it is joined with changes as rows come, so every row would have to be kept to be joined again.",
+        hint="Group the stream first, and join the groups, or put a window on it, too.",
     )
 
 

@@ -48,8 +48,9 @@ from midstream.plan.trees import name_outputs, projections
 from midstream.plan.typing.nodes import type_of
 from midstream.plan.windows import WINDOW_MOMENT, key_text, window_words
 from midstream.relations.schema import Schema
+from midstream.relations.stream import Stream
 from midstream.relations.view import ContinuousView
-from midstream.relations.window import SLOT, Window
+from midstream.relations.window import PLACE, SLOT, Window
 from midstream.sql.statements import Sql
 from midstream.types import BIGINT
 
@@ -200,7 +201,8 @@ def _cut_times(cutter: Cutter, key: ScanKey) -> tuple[exp.Select, tuple[Output, 
     """Where sessions begin and end is told by all rows of the stream, also those that conditions let go."""
     binding = cutter.binding
     alias = binding.fresh_alias("times")
-    keys = [key_text(column(alias, name)) for name in binding.windows[0].by]
+    assert isinstance(key.relation, Stream)
+    keys = [key_text(key.relation, alias, name) for name in binding.windows[0].by]
     nodes = [column(alias, SLOT), *keys]
     query = exp.Select(
         expressions=[named(node, name) for node, name in zip(nodes, kernel_names(len(nodes)), strict=True)]
@@ -268,8 +270,9 @@ class Cutter:
         self, rows: RowPart, keys: Sequence[Key], columns: Sequence[StateColumn], dead: Node | None
     ) -> Pipeline:
         """The pipeline of these keys, with further columns if it is there already."""
-        for key in keys:
-            _refuse_interval(key)
+        if not any(isinstance(key.node, exp.Column) and key.node.name == PLACE for key in keys):
+            for key in keys:
+                _refuse_interval(key)
         parts = [identity(self.binding, _selected(rows.source)), *(key.name for key in keys)]
         parts += guards_of(rows, keys)
         name = "state_" + digest("; ".join(parts))
@@ -293,6 +296,7 @@ def _selected(source: exp.Select) -> exp.Select:
 
 
 def _refuse_interval(key: Key) -> None:
+    """Rows that are told apart by their place are never taken for equal, whatever their intervals."""
     if key.type.name == "interval" or (key.type.element is not None and key.type.element.name == "interval"):
         raise refuse(
             "a stream cannot be grouped by an interval",
