@@ -99,6 +99,45 @@ def test_a_statement_reads_all_views_at_one_commit(db: Any) -> None:
     assert rows(db, "SELECT a.n, b.n FROM a, b") == [(15, 15)]
 
 
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "INSERT INTO kept SELECT (SELECT n FROM a), (SELECT n FROM b), (SELECT count(*) FROM beside)",
+        "UPDATE kept SET a = (SELECT n FROM a), b = (SELECT n FROM b), c = (SELECT count(*) FROM beside)",
+        "MERGE INTO kept USING (SELECT a.n AS a, b.n AS b, (SELECT count(*) FROM beside) AS c FROM a, b) AS new"
+        " ON false WHEN NOT MATCHED THEN INSERT (a, b, c) VALUES (new.a, new.b, new.c)",
+        "DROP TABLE kept; CREATE TABLE kept AS SELECT a.n AS a, b.n AS b, (SELECT count(*) FROM beside) AS c FROM a, b",
+    ],
+)
+def test_a_statement_that_writes_reads_all_views_at_one_commit(
+    db: Any, statement: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    db.sql("CREATE STREAM s (n int); CREATE TABLE beside (n int)")
+    db.sql("CREATE VIEW a AS SELECT count(*) AS n FROM s; CREATE VIEW b AS SELECT sum(n) AS n FROM s")
+    db.sql("CREATE TABLE kept (a bigint, b bigint, c bigint)")
+    if statement.startswith("UPDATE"):
+        db.sql("INSERT INTO kept VALUES (0, 0, 0)")
+    views, feeder = db._store.views, db.session()
+    moment = views.moment
+
+    def feed() -> None:
+        feeder.sql("BEGIN; INSERT INTO s VALUES (1); INSERT INTO beside VALUES (1); COMMIT")
+
+    def fed_before_and_after(*arguments: Any, **named: Any) -> Any:
+        feed()
+        found = moment(*arguments, **named)
+        feed()
+        return found
+
+    feed()
+    monkeypatch.setattr(views, "moment", fed_before_and_after)
+    db.sql(statement)
+    monkeypatch.undo()
+    feeder.close()
+    [(a, b, c)] = rows(db, "SELECT a, b, c FROM kept")
+    assert a == b == c > 0
+
+
 def test_a_view_made_while_a_stream_is_fed_sees_the_inserts_after_one_commit(fed: Any) -> None:
     scns: dict[int, int] = {}
     created: dict[str, int] = {}
