@@ -21,6 +21,7 @@ import pytest
 
 import midstream
 from asking import in_threads, rows, scn_now, wait_for
+from holding import held
 
 
 @pytest.fixture
@@ -488,6 +489,20 @@ def test_dropped_views_leave_nothing_behind(fed: Any) -> None:
     fed.upkeep()
     after = {path for path in Path(fed.path).rglob("*") if path.is_dir()}
     assert len(after) <= len(kept), sorted(str(path) for path in after - kept)
+
+
+def test_a_view_dropped_while_rows_are_absorbed_leaves_nothing_behind(fed: Any) -> None:
+    fed.sql("CREATE VIEW v AS SELECT n, count(*) AS rows, median(step) AS m FROM s GROUP BY n")
+    [folder, *others] = {
+        Path(reader.state.folder)
+        for _, reader in fed._store.views.readers_of(fed._store.catalog.state.relations["v"].id)
+    }
+    with held(fed, "absorb") as jobs:
+        insert_step(fed, 1)
+        assert jobs.reached.wait(60)
+        fed.sql("DROP VIEW v")
+    assert rows(fed, "SELECT rows FROM total") == [(3,)]
+    wait_for(lambda: not any(path.exists() for path in (folder, *others)))
 
 
 def test_a_dropped_stream_takes_its_views_when_told_so(fed: Any) -> None:
