@@ -265,6 +265,21 @@ def test_a_changed_table_above_the_grouping_changes_the_answer(fed: Any) -> None
     assert rows(fed, "SELECT * FROM named") == [("two", 3), (None, 3)]
 
 
+def test_a_view_over_a_stored_answer_has_what_was_committed_before_the_read(fed: Any) -> None:
+    fed.sql("CREATE TABLE t (k int); INSERT INTO t VALUES (1)")
+    fed.sql("CREATE MATERIALIZED VIEW stored AS SELECT sum(k) AS k FROM t")
+    fed.sql("CREATE VIEW over_it AS SELECT s.rows, stored.k FROM (SELECT count(*) AS rows FROM s) AS s, stored")
+    fed.sql("CREATE VIEW over_that AS SELECT rows + k AS n FROM over_it")
+    insert_step(fed, 1)
+    assert rows(fed, "SELECT * FROM over_it") == [(3, 1)]
+    # Nobody else computes stored answers meanwhile.
+    with fed._store.queries.computing:
+        fed.sql("INSERT INTO t VALUES (10)")
+        assert rows(fed, "SELECT * FROM over_it") == [(3, 11)]
+        fed.sql("INSERT INTO t VALUES (100)")
+        assert rows(fed, "SELECT n FROM over_that") == [(114,)]
+
+
 def test_max_staleness_takes_an_older_result(fed: Any) -> None:
     insert_step(fed, 1)
     lenient = fed.session()

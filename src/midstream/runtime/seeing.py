@@ -9,7 +9,7 @@ take no part in it: views over them have every row acknowledged so far, over the
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from midstream.errors import TransactionConflict, Unsupported
@@ -36,10 +36,20 @@ def seen_alone(
     views, stored = views_in(bound), stored_in(bound)
     materialized = transaction.store.queries.materialized
     if views:
+        _bring_below(transaction, views, cancellation)
         return materialized.moment(views, stored, settings, cancellation)
     if any(view.when == "on commit" for view in stored):
         return transaction.glimpse(materialized.bring(stored, cancellation))
     return transaction
+
+
+def _bring_below(transaction: Transaction, views: Iterable[ContinuousView], stop: Cancellation | None) -> None:
+    """Stored answers that views read have all that was committed so far."""
+    store = transaction.store
+    tables = [table for view in views for table in store.views.tables_above(view)]
+    below = [table for table in tables if isinstance(table, MaterializedView) and table.when == "on commit"]
+    if below:
+        store.queries.materialized.bring(below, stop)
 
 
 def seen_within(

@@ -307,16 +307,19 @@ class Views:
             results = {view.id: self._within(view, state, seen, settings, cancellation) for view in views}
         return Moment(seen.state, results, seen.changes)
 
+    def tables_above(self, view: ContinuousView) -> list[Table]:
+        """The tables that a view reads as they are at the read, itself or through views below."""
+        if view.is_windowed:
+            return []
+        plan = self.plan(view)
+        scans = plan.at_any_moment(plan.words(datetime.now(timezone.utc), self._store.catalog.state.scn)).scans
+        own = [scan.relation for scan in scans if isinstance(scan.relation, Table) and scan.as_of is None]
+        return [*own, *(table for inner in plan.reads for table in self.tables_above(inner))]
+
     def _sees_apart(self, view: ContinuousView, state: CatalogState, seen: Glimpse) -> bool:
         """Whether a transaction sees other rows in the tables above a view than there are at an SCN."""
-        if view.is_windowed:
-            return False
-        plan = self.plan(view)
-        scans = plan.upper(plan.words(datetime.now(timezone.utc), state.scn)).scans
-        tables = [scan.relation.id for scan in scans if isinstance(scan.relation, Table) and scan.as_of is None]
-        if any(seen.pending(id) or seen.state.versions.get(id) != state.versions.get(id) for id in tables):
-            return True
-        return any(self._sees_apart(inner, state, seen) for inner in plan.reads)
+        ids = [table.id for table in self.tables_above(view)]
+        return any(seen.pending(id) or seen.state.versions.get(id) != state.versions.get(id) for id in ids)
 
     def _within(
         self,
