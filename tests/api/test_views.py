@@ -21,6 +21,7 @@ import pytest
 
 import midstream
 from asking import in_threads, rows, scn_now, wait_for
+from holding import held
 
 
 @pytest.fixture
@@ -97,6 +98,45 @@ def test_a_statement_reads_all_views_at_one_commit(db: Any) -> None:
 
     in_threads([feed, read])
     assert rows(db, "SELECT a.n, b.n FROM a, b") == [(15, 15)]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "INSERT INTO kept SELECT (SELECT n FROM a), (SELECT n FROM b), (SELECT count(*) FROM beside)",
+        "UPDATE kept SET a = (SELECT n FROM a), b = (SELECT n FROM b), c = (SELECT count(*) FROM beside)",
+        "MERGE INTO kept USING (SELECT a.n AS a, b.n AS b, (SELECT count(*) FROM beside) AS c FROM a, b) AS new"
+        " ON false WHEN NOT MATCHED THEN INSERT (a, b, c) VALUES (new.a, new.b, new.c)",
+        "DROP TABLE kept; CREATE TABLE kept AS SELECT a.n AS a, b.n AS b, (SELECT count(*) FROM beside) AS c FROM a, b",
+    ],
+)
+def test_a_statement_that_writes_reads_all_views_at_one_commit(
+    db: Any, statement: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    db.sql("CREATE STREAM s (n int); CREATE TABLE beside (n int)")
+    db.sql("CREATE VIEW a AS SELECT count(*) AS n FROM s; CREATE VIEW b AS SELECT sum(n) AS n FROM s")
+    db.sql("CREATE TABLE kept (a bigint, b bigint, c bigint)")
+    if statement.startswith("UPDATE"):
+        db.sql("INSERT INTO kept VALUES (0, 0, 0)")
+    views, feeder = db._store.views, db.session()
+    moment = views.moment
+
+    def feed() -> None:
+        feeder.sql("BEGIN; INSERT INTO s VALUES (1); INSERT INTO beside VALUES (1); COMMIT")
+
+    def fed_before_and_after(*arguments: Any, **named: Any) -> Any:
+        feed()
+        found = moment(*arguments, **named)
+        feed()
+        return found
+
+    feed()
+    monkeypatch.setattr(views, "moment", fed_before_and_after)
+    db.sql(statement)
+    monkeypatch.undo()
+    feeder.close()
+    [(a, b, c)] = rows(db, "SELECT a, b, c FROM kept")
+    assert a == b == c > 0
 
 
 def test_a_view_made_while_a_stream_is_fed_sees_the_inserts_after_one_commit(fed: Any) -> None:
@@ -223,6 +263,21 @@ def test_a_changed_table_above_the_grouping_changes_the_answer(fed: Any) -> None
     assert rows(fed, "SELECT * FROM named") == [("first", 3), (None, 3)]
     fed.sql("BEGIN; DELETE FROM names; INSERT INTO names VALUES (2, 'two'); COMMIT")
     assert rows(fed, "SELECT * FROM named") == [("two", 3), (None, 3)]
+
+
+def test_a_view_over_a_stored_answer_has_what_was_committed_before_the_read(fed: Any) -> None:
+    fed.sql("CREATE TABLE t (k int); INSERT INTO t VALUES (1)")
+    fed.sql("CREATE MATERIALIZED VIEW stored AS SELECT sum(k) AS k FROM t")
+    fed.sql("CREATE VIEW over_it AS SELECT s.rows, stored.k FROM (SELECT count(*) AS rows FROM s) AS s, stored")
+    fed.sql("CREATE VIEW over_that AS SELECT rows + k AS n FROM over_it")
+    insert_step(fed, 1)
+    assert rows(fed, "SELECT * FROM over_it") == [(3, 1)]
+    # Nobody else computes stored answers meanwhile.
+    with fed._store.queries.computing:
+        fed.sql("INSERT INTO t VALUES (10)")
+        assert rows(fed, "SELECT * FROM over_it") == [(3, 11)]
+        fed.sql("INSERT INTO t VALUES (100)")
+        assert rows(fed, "SELECT n FROM over_that") == [(114,)]
 
 
 def test_max_staleness_takes_an_older_result(fed: Any) -> None:
@@ -449,6 +504,20 @@ def test_dropped_views_leave_nothing_behind(fed: Any) -> None:
     fed.upkeep()
     after = {path for path in Path(fed.path).rglob("*") if path.is_dir()}
     assert len(after) <= len(kept), sorted(str(path) for path in after - kept)
+
+
+def test_a_view_dropped_while_rows_are_absorbed_leaves_nothing_behind(fed: Any) -> None:
+    fed.sql("CREATE VIEW v AS SELECT n, count(*) AS rows, median(step) AS m FROM s GROUP BY n")
+    [folder, *others] = {
+        Path(reader.state.folder)
+        for _, reader in fed._store.views.readers_of(fed._store.catalog.state.relations["v"].id)
+    }
+    with held(fed, "absorb") as jobs:
+        insert_step(fed, 1)
+        assert jobs.reached.wait(60)
+        fed.sql("DROP VIEW v")
+    assert rows(fed, "SELECT rows FROM total") == [(3,)]
+    wait_for(lambda: not any(path.exists() for path in (folder, *others)))
 
 
 def test_a_dropped_stream_takes_its_views_when_told_so(fed: Any) -> None:

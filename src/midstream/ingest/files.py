@@ -97,7 +97,7 @@ def _listed_places(listed: Sequence[str], columns: Sequence[Column], relation: s
 def expand_path(path: str) -> tuple[str, ...]:
     """The files that a path, a folder or a glob stands for, sorted; hidden files and _SUCCESS are none."""
     path = path.removeprefix("file://")
-    if "://" in path:
+    if not path or "://" in path:
         raise InvalidParameter(f'"{path}" is not a path of the file system', hint="Give a file, a folder or a glob.")
     # A worker has a folder of its own, so the path says where it is by itself.
     path = os.path.abspath(path)

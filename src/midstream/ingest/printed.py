@@ -152,4 +152,6 @@ def _show(value: Any) -> str:
         text = "{" + ",".join(_show(each) for each in value) + "}"
     else:
         text = print_value(DOUBLE if isinstance(value, float) else TEXT, value)
+    # A text that is no Unicode may be what the error is about, and must be printed all the same.
+    text = text.encode("utf-8", "backslashreplace").decode("utf-8")
     return text if len(text) <= LONGEST_SHOWN else text[:LONGEST_SHOWN] + "..."

@@ -21,6 +21,7 @@ from midstream.relations.catalog import ReaderEntry
 from midstream.relations.stream import Stream
 from midstream.runtime.jobs import run_by_kernel
 from midstream.runtime.readers import Absorbed, Foresight, Reader, Taken
+from midstream.runtime.states import remove_kept
 from midstream.runtime.store import Store
 
 FEW_ROWS = 500_000
@@ -261,9 +262,10 @@ class Absorber:
         return list(standing.reader.pieces(parts)) if parts else []
 
     def _record(self, feed: Feed, standing: Standing, batch: Batch, answers: Sequence[Answer]) -> Absorbed | None:
-        """None: the reader is gone."""
+        """None: the reader is gone, and what was made for it goes too."""
         with self._lock:
             if feed.readers.get(standing.entry.id) is not standing:
+                _remove(answers)
                 return None
         with self._store.commit_lock if standing.reader.stores_rows else self._lock:
             done = standing.reader.absorb(standing.entry.state, answers, batch)
@@ -292,6 +294,12 @@ class Absorber:
 def _is_sealed(taken: Taken) -> bool:
     """Whether all rows are in files that nobody but the absorber removes."""
     return all(file.scn is None for file in taken.batch.files)
+
+
+def _remove(answers: Sequence[Answer]) -> None:
+    for answer in answers:
+        for file in answer.files:
+            remove_kept(file.path)
 
 
 def _more(work: Work, batch: Batch, answers: Sequence[Answer]) -> Work:

@@ -41,6 +41,7 @@ from midstream.relations.table import (
 from midstream.relations.view import ContinuousView, View
 from midstream.runtime.lateness import late_reader
 from midstream.runtime.rows import STREAM_MARKS
+from midstream.runtime.seeing import schema_seen, seeing
 from midstream.runtime.store import Store
 from midstream.runtime.stored_schema import StateSchema
 from midstream.runtime.transaction import Transaction
@@ -86,11 +87,11 @@ def create_table_as(writer: Writer, statement: CreateTableAs) -> int:
     transaction, context = writer.transaction, writer.context
     if is_there(transaction.state, statement.name, statement.if_not_exists):
         return 0
-    bound = bind_query(statement.query, StateSchema(transaction.store.catalog, transaction.state), context)
+    bound = bind_query(statement.query, schema_seen(transaction, is_alone=writer.is_alone), context)
     columns = tuple(ColumnDefinition(output.name, output.type) for output in bound.outputs)
     table = define_table(transaction, CreateTable(statement.name, columns), context)
     transaction.define([table])
-    return writer.insert_query(table, bound)
+    return seeing(writer, bound).insert_query(table, bound)
 
 
 def is_there(state: CatalogState, name: str, if_not_exists: bool) -> bool:

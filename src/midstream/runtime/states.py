@@ -39,13 +39,13 @@ class KeptFile:
     def doom(self) -> None:
         """The file goes when nobody holds it any more."""
         if self._end is None:
-            self._end = weakref.finalize(self, _remove, self.path)
+            self._end = weakref.finalize(self, remove_kept, self.path)
 
     def written(self) -> list[object]:
         return [os.path.basename(self.path), self.rows, self.bytes, self.upto, self.level]
 
 
-def _remove(path: str) -> None:
+def remove_kept(path: str) -> None:
     """The last file takes its folder along, unless that is held."""
     with contextlib.suppress(OSError):
         os.unlink(path)

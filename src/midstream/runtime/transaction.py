@@ -151,7 +151,9 @@ class Transaction:
         self.state = self.rebased(self.base)
 
     def see(self, base: CatalogState) -> None:
-        """Goes on from the same picture with newer stored answers."""
+        """Goes on from a picture that is not older."""
+        self.store.pin(base)
+        self.store.unpin(self.base)
         self.base = base
         self.state = self.rebased(base)
 

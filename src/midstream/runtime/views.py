@@ -25,6 +25,7 @@ from midstream.plan import BindContext
 from midstream.plan.cut import ViewPlan, cut_view
 from midstream.relations.catalog import CatalogState, ReaderEntry
 from midstream.relations.schema import Schema
+from midstream.relations.table import Table
 from midstream.relations.view import ContinuousView
 from midstream.runtime.awaiting import Awaiting
 from midstream.runtime.beside import Taking
@@ -41,6 +42,7 @@ from midstream.runtime.results import Moment, Result
 from midstream.runtime.settings import DEFAULTS
 from midstream.runtime.states import HOLDER, KeptFile, State, hold_folder
 from midstream.runtime.store import Store
+from midstream.runtime.transaction import Glimpse
 from midstream.runtime.waiting import held
 from midstream.runtime.windows import Windows
 from midstream.sql import parse_query
@@ -285,6 +287,62 @@ class Views:
         for id in wanted:
             moment.results[id].was_read = True
         return moment
+
+    def moment_within(
+        self,
+        views: Sequence[ContinuousView],
+        seen: Glimpse,
+        settings: Mapping[str, object],
+        cancellation: Cancellation | None,
+    ) -> Moment:
+        """The results of views over the tables that a transaction sees, all with the same rows of streams: those
+        acknowledged so far."""
+        found = self.moment(views, settings, cancellation, since=seen.state.scn)
+        if not any(self._sees_apart(view, found.state, seen) for view in views):
+            return Moment(seen.state, found.results, seen.changes)
+        with ExitStack() as turns:
+            for key in self._turn_keys(views):
+                turns.enter_context(held(self._turn(*key), cancellation))
+            state = turns.enter_context(self._store.streams.cut())
+            results = {view.id: self._within(view, state, seen, settings, cancellation) for view in views}
+        return Moment(seen.state, results, seen.changes)
+
+    def tables_above(self, view: ContinuousView) -> list[Table]:
+        """The tables that a view reads as they are at the read, itself or through views below."""
+        if view.is_windowed:
+            return []
+        plan = self.plan(view)
+        scans = plan.at_any_moment(plan.words(datetime.now(timezone.utc), self._store.catalog.state.scn)).scans
+        own = [scan.relation for scan in scans if isinstance(scan.relation, Table) and scan.as_of is None]
+        return [*own, *(table for inner in plan.reads for table in self.tables_above(inner))]
+
+    def _sees_apart(self, view: ContinuousView, state: CatalogState, seen: Glimpse) -> bool:
+        """Whether a transaction sees other rows in the tables above a view than there are at an SCN."""
+        ids = [table.id for table in self.tables_above(view)]
+        return any(seen.pending(id) or seen.state.versions.get(id) != state.versions.get(id) for id in ids)
+
+    def _within(
+        self,
+        view: ContinuousView,
+        state: CatalogState,
+        seen: Glimpse,
+        settings: Mapping[str, object],
+        cancellation: Cancellation | None,
+    ) -> Result:
+        """With the rows of streams as of a cut, and the tables as a transaction sees them: for nobody else."""
+        if not self._sees_apart(view, state, seen):
+            return self._refreshed([view], state, settings, cancellation)[view.id]
+        self._wait(view, state, cancellation)
+        inner = {other.id: self._within(other, state, seen, settings, cancellation) for other in self.inner_views(view)}
+        kept, plan = self.kept_of(self._readers_for(view, state), state), self.plan(view, state)
+        picture, folder = Moment(seen.state, inner, seen.changes), self._results_folder(view.id)
+        refresh = plan_refresh(self._store, view, plan, kept, picture, settings, folder)
+        label, wanted = f'read "{view.name}" in a transaction', [(refresh.kernel, refresh.piece)]
+        [answer] = run_by_kernel(self._store, wanted, label=label, cancellation=cancellation)
+        result = refresh.result(answer, 0.0)
+        for file in result.files:
+            file.doom()
+        return result
 
     def results_of(
         self, views: Sequence[ContinuousView], state: CatalogState, stop: Cancellation | None

@@ -26,7 +26,8 @@ from midstream.relations.stream import Stream
 from midstream.relations.table import ROW_ID, Column, Table
 from midstream.runtime.constraints import check_changed
 from midstream.runtime.constraints.single_rows import check_rows, raise_for, row_checks
-from midstream.runtime.query import prepare, renamed
+from midstream.runtime.query import Choice, prepare, renamed
+from midstream.runtime.reading import Picture, Sources
 from midstream.runtime.rows import FEW_ROWS, RowSet, as_stored, physical_schema, stored_columns
 from midstream.runtime.store import ID_BLOCK
 from midstream.runtime.transaction import ID_COLUMNS, StatementChange, Transaction, discard
@@ -45,6 +46,10 @@ class Writer:
     context: BindContext
     settings: Mapping[str, object]
     cancellation: Cancellation | None = None
+    picture: Picture | None = None
+    """What its query reads; if nothing is said, what its transaction sees."""
+    is_alone: bool = False
+    """Whether the transaction is this statement and nothing else."""
 
     # --- INSERT ----------------------------------------------------------------------------------
 
@@ -88,7 +93,7 @@ class Writer:
 
     def insert_query(self, table: RowHolder, bound: BoundQuery) -> int:
         """The rows of a query go to files of the table's folder, where COMMIT will find them."""
-        choice, sources = prepare(self.transaction.store, self.transaction, bound, self.settings)
+        choice, sources = self._prepare(bound)
         if isinstance(table, Stream):
             text = renamed(bound, choice.kernel, table.column_names)
             answers = self.write_pieces(choice.kernel, [sources.piece(text)], table)
@@ -164,7 +169,7 @@ class Writer:
         self, table: Table, bound: BoundQuery, columns: tuple[tuple[str, Type], ...], checks: bool = False
     ) -> RowSet:
         """The rows of a bound statement as files in the transaction's staging folder."""
-        choice, sources = prepare(self.transaction.store, self.transaction, bound, self.settings)
+        choice, sources = self._prepare(bound)
         text = renamed(bound, choice.kernel, [name for name, _ in columns])
         output = WriteParquet(str(self.transaction.staging()), columns)
         wanted = row_checks(table, self.context, choice.kernel) if checks else ()
@@ -172,6 +177,9 @@ class Writer:
         answers = self._run(choice.kernel, [piece])
         raise_for(table, answers)
         return RowSet(columns, files=tuple(file for answer in answers for file in answer.files if file.rows))
+
+    def _prepare(self, bound: BoundQuery) -> tuple[Choice, Sources]:
+        return prepare(self.transaction.store, self.picture or self.transaction, bound, self.settings)
 
     def _check_once(self, rows: RowSet) -> None:
         inputs = rows.inputs("rows")

@@ -23,17 +23,17 @@ from midstream.relations.query import ContinuousQuery, MaterializedView, Queue, 
 from midstream.relations.schema import RowHolder
 from midstream.relations.stream import Stream
 from midstream.relations.table import Column, Table
-from midstream.relations.view import ContinuousView, View
+from midstream.relations.view import View
 from midstream.runtime import copying, definitions, query
 from midstream.runtime.alterations import alter_table
 from midstream.runtime.continuous.stored_views import create_materialized_view
 from midstream.runtime.definitions import relations_read
 from midstream.runtime.new_streams import create_stream
 from midstream.runtime.reading import Beside, Picture
-from midstream.runtime.results import Moment
+from midstream.runtime.seeing import schema_seen, seeing, seen_alone, seen_within
 from midstream.runtime.settings import SETTINGS, read_setting
-from midstream.runtime.stored_schema import StateSchema, TransactionSchema
-from midstream.runtime.transaction import Glimpse, Transaction
+from midstream.runtime.stored_schema import StateSchema
+from midstream.runtime.transaction import Transaction
 from midstream.runtime.writing import Writer
 from midstream.serving import continuous, showing
 from midstream.serving.dequeuing import dequeued
@@ -165,8 +165,7 @@ def _bound(session: Session, statement: Select, transaction: Transaction, contex
     found = known.get(text) if not context.parameters else None
     if found is not None and found[0] is relations:
         return cast(BoundQuery, found[1])
-    kind = TransactionSchema if session.in_transaction else StateSchema
-    bound = bind_query(statement.query, kind(session.store.catalog, transaction.state), context)
+    bound = bind_query(statement.query, schema_seen(transaction, is_alone=not session.in_transaction), context)
     if not context.parameters and bound.is_timeless and len(text) < 4000 and not session.in_transaction:
         if len(known) >= 200:
             known.clear()
@@ -175,40 +174,8 @@ def _bound(session: Session, statement: Select, transaction: Transaction, contex
 
 
 def _seen(session: Session, transaction: Transaction, bound: BoundQuery, cancellation: Cancellation) -> Picture:
-    """What a query sees. With continuous views in it, all that it reads is of the SCN of their results; in a
-    transaction its tables stay as they were when that began, since streams take no part in it; what it sees of these is
-    never older than its tables."""
-    views = [scan.relation for scan in bound.scans if isinstance(scan.relation, ContinuousView)]
-    if not views:
-        return _with_stored(session, transaction, bound, cancellation)
-    new = next((view for view in views if view.id in transaction.defined), None)
-    if new is not None:
-        raise Unsupported(
-            f'view "{new.name}" can be read after COMMIT',
-            detail="A continuous view begins with the commit that creates it.",
-        )
-    if not session.in_transaction:
-        return session.store.queries.materialized.moment(views, _stored_in(bound), session.settings, cancellation)
-    moment = session.store.views.moment(views, session.settings, cancellation, transaction.state.scn)
-    return Moment(transaction.state, moment.results, transaction.changes)
-
-
-def _with_stored(session: Session, transaction: Transaction, bound: BoundQuery, cancellation: Cancellation) -> Picture:
-    """Materialized views that are kept on commit have the answers of the SCN at which everything is read."""
-    stored = _stored_in(bound)
-    if session.in_transaction or not any(view.when == "on commit" for view in stored):
-        return transaction
-    materialized = session.store.queries.materialized
-    state = materialized.bring(stored, cancellation)
-    return Glimpse(state, dict(transaction.changes))
-
-
-def _stored_in(bound: BoundQuery) -> list[MaterializedView]:
-    return [
-        scan.relation
-        for scan in bound.scans
-        if isinstance(scan.relation, MaterializedView) and scan.source in ("table", "changes") and scan.as_of is None
-    ]
+    seen = seen_within if session.in_transaction else seen_alone
+    return seen(transaction, bound, session.settings, cancellation)
 
 
 def _refuse_parameters(statement: Statement | str) -> None:
@@ -272,24 +239,27 @@ def write(
 
     def work(writer: Writer) -> int:
         picture = writer.transaction
-        schema = StateSchema(session.store.catalog, picture.state)
+        schema = schema_seen(picture, is_alone=writer.is_alone)
         match statement:
             case InsertValues(table=name):
                 return _insert_values(writer, target_of(picture, name, "insert into", statement), statement)
             case InsertQuery(table=name):
                 target = target_of(picture, name, "insert into", statement)
                 _refuse_own_rows(target, statement, picture)
-                return writer.insert_query(target, bind_insert(statement, target, schema, context))
+                bound = bind_insert(statement, target, schema, context)
+                return seeing(writer, bound).insert_query(target, bound)
             case Update(table=name):
                 table = table_to_write(picture, name, "update", statement)
                 bound = bind_update(statement, table, schema, context)
-                return writer.update(table, bound, assigned_columns(statement))
+                return seeing(writer, bound).update(table, bound, assigned_columns(statement))
             case Delete(table=name):
                 table = table_to_write(picture, name, "delete from", statement)
-                return writer.delete(table, bind_delete(statement, table, schema, context))
+                bound = bind_delete(statement, table, schema, context)
+                return seeing(writer, bound).delete(table, bound)
             case Merge(table=name):
                 table = table_to_write(picture, name, "merge into", statement)
-                return writer.merge(table, bind_merge(statement, table, schema, context))
+                bound = bind_merge(statement, table, schema, context)
+                return seeing(writer, bound).merge(table, bound)
 
     rows, scn = session.writing(work, context)
     tag = {InsertValues: "INSERT 0", InsertQuery: "INSERT 0", Update: "UPDATE", Delete: "DELETE", Merge: "MERGE"}
@@ -368,12 +338,12 @@ def copy_from(session: Session, statement: Copy, context: BindContext) -> Result
 
 def copy_to(session: Session, statement: Copy, context: BindContext) -> Result:
     with session.reading() as picture, session.cancellable() as cancellation:
-        schema = StateSchema(session.store.catalog, picture.state)
+        schema = schema_seen(picture, is_alone=not session.in_transaction)
         bound = _bind_copied(statement, schema, context)
         seen = _seen(session, picture, bound, cancellation)
         table = query.run_query(session.store, seen, bound, session.settings, cancellation)
         rows = copying.copy_out(table, [output.type for output in bound.outputs], statement)
-    return Result(status=f"COPY {rows}", scn=picture.state.scn)
+    return Result(status=f"COPY {rows}", scn=seen.state.scn)
 
 
 def _bind_copied(statement: Copy, schema: StateSchema, context: BindContext) -> BoundQuery:

@@ -191,7 +191,7 @@ class Session:
             transaction = Transaction(self.store)
             try:
                 with self.cancellable() as cancellation:
-                    done = work(Writer(transaction, context, self.settings, cancellation))
+                    done = work(Writer(transaction, context, self.settings, cancellation, is_alone=True))
                     return done, commit(transaction, self.settings, cancellation)
             except TransactionConflict:
                 if attempt == ATTEMPTS - 1:

@@ -11,6 +11,7 @@ from midstream.errors import TransactionConflict, UndefinedName, Unsupported, Wr
 from midstream.plan import BindContext, BoundQuery, bind_delete, bind_insert, bind_merge, bind_query, bind_update
 from midstream.plan.explain import explain_query
 from midstream.relations.catalog import CatalogState
+from midstream.relations.definition import kind_of
 from midstream.relations.query import ContinuousQuery, MaterializedView, Queue, Trigger
 from midstream.relations.schema import RowHolder
 from midstream.relations.stream import Stream
@@ -397,8 +398,10 @@ def _target(schema: StateSchema, name: str) -> RowHolder:
 
 def _view_query(schema: StateSchema, name: str) -> Select:
     relation = schema.relation(name)
-    if not isinstance(relation, View):
+    if relation is None:
         raise UndefinedName(f'view "{name}" does not exist', hint=did_you_mean(name, schema.state))
+    if not isinstance(relation, View):
+        raise WrongObject(f'"{name}" is a {kind_of(relation)}, not a view', hint="DESCRIBE tells of it.")
     return Select(parse_query(relation.query))
 
 

@@ -63,6 +63,12 @@ def test_a_file_whose_name_looks_like_a_glob_is_a_file(tmp_path: Path) -> None:
     assert expand_path(str(file)) == (str(file),)
 
 
+def test_no_path_is_not_the_folder_that_the_process_is_in() -> None:
+    with pytest.raises(Error) as raised:
+        expand_path("")
+    assert raised.value.sqlstate == "22023"
+
+
 @pytest.mark.parametrize("name", ["missing.csv", "*.parquet"])
 def test_a_path_that_is_not_there(tmp_path: Path, name: str) -> None:
     with pytest.raises(Error) as raised:

@@ -80,6 +80,7 @@ def test_what_cannot_be_assigned_is_an_error(type_name: str, value: object, sqls
     with pytest.raises(Error) as raised:
         values_to_arrow([(value,)], [column], relation="t")
     assert (raised.value.sqlstate, raised.value.message) == (sqlstate, message)
+    assert str(raised.value).encode("utf-8"), "an error can be printed, whatever it is about"
 
 
 def test_a_null_in_a_not_null_column_names_the_row() -> None:

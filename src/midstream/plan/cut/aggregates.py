@@ -337,6 +337,8 @@ def _listed(node: AggregateCall, where: Node | None) -> ValuedAggregate | None:
 
     def over(columns: Sequence[Node], weight: Node, upto: Node | None, total: Node | None) -> Node:
         sorting = [_reordered(part, column) for part, column in zip(ordering, columns[1:], strict=True)]
+        # What is equal in all of these comes in one order, however the rows came.
+        sorting.append(exp.Ordered(this=columns[0].copy(), desc=False, nulls_first=False))
         weighted = [columns[0], _with_weight(node, weight)]
         if is_text:
             arguments = [*weighted, node.expressions[1]]

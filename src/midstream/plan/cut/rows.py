@@ -56,9 +56,10 @@ def take_rows(binding: Binding, streams: Streams, query: exp.Select) -> RowPart:
     drop_bounds(query)
     _name_by_order(query, own)
     own = {alias.name for part in row_parts(query) for alias in part.find_all(exp.TableAlias)}
+    _late_conditions_into_where(query, own)
     _refuse_moments(streams, query)
     conditions = conjuncts(query.args["where"].this if query.args.get("where") else None)
-    late = [node for node in conditions if has_moment(node) or _outer_column(node, own) is not None]
+    late = [node for node in conditions if _is_late(node, own)]
     for node in late:
         _refuse_query_in_late(node)
     filters = [node for node in conditions if node not in late]
@@ -93,6 +94,24 @@ def row_parts(query: exp.Select) -> Iterator[Node]:
 def _outer_column(node: Node, own: set[str]) -> exp.Column | None:
     inner = {alias.name for alias in node.find_all(exp.TableAlias)}
     return next((c for c in node.find_all(exp.Column) if c.table not in own and c.table not in inner), None)
+
+
+def _is_late(node: Node, own: set[str]) -> bool:
+    return has_moment(node) or _outer_column(node, own) is not None
+
+
+def _late_conditions_into_where(query: exp.Select, own: set[str]) -> None:
+    """s JOIN t ON t.a = s.a AND s.day = current_date   ->   s JOIN t ON t.a = s.a WHERE s.day = current_date"""
+    joins: list[exp.Join] = query.args.get("joins") or []
+    for place, join in enumerate(joins):
+        is_inner = not join.args.get("side") and (join.args.get("kind") or "INNER").upper() in ("INNER", "CROSS")
+        if not is_inner or not join.args.get("on") or not _is_plain_join(joins[place + 1 :]):
+            continue
+        conditions = conjuncts(join.args["on"])
+        late = [node for node in conditions if _is_late(node, own)]
+        if late:
+            join.set("on", both([node for node in conditions if node not in late]))
+            _add_where(query, late)
 
 
 def _refuse_query_in_late(node: Node) -> None:

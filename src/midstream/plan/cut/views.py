@@ -111,6 +111,10 @@ class ViewPlan:
             self._sealed[key] = seal(self._binding, tree, self.outputs)
         return self._sealed[key]
 
+    def at_any_moment(self, words: Mapping[str, str]) -> BoundQuery:
+        """The upper query as it was last asked for, or with these words: what it reads is always the same."""
+        return next(iter(list(self._sealed.values())), None) or self.upper(words)
+
     def all_windows(self) -> BoundQuery | None:
         """The upper query for any number of windows at once, if it is simple enough."""
         if len(self.windows) != 1 or self.windows[0].size is None or self.pairs or len(self.pipelines) != 1:

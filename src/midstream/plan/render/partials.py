@@ -197,9 +197,9 @@ class PartialRenderer:
         place = f"({self._aggregates.fraction(node.expressions[0])} * ({total} - 1))"
         below = f"min({value}) FILTER (WHERE {upto} >= floor({place}) + 1)"
         above = f"min({value}) FILTER (WHERE {upto} >= ceil({place}) + 1)"
-        part = f"max(CAST({place} - floor({place}) AS DOUBLE))"
-        # From infinity to itself there is no way to go, so nobody goes.
-        return f"CASE WHEN {part} = 0 THEN {below} ELSE {below} + ({above} - {below}) * {part} END"
+        share = f"max(CAST({place} - floor({place}) AS DOUBLE))"
+        # Between a value and itself there is nothing to add, which for Infinity would be NaN.
+        return f"CASE WHEN {share} = 0 THEN {below} ELSE {below} + ({above} - {below}) * {share} END"
 
     def _weighted_disc(self, name: str, node: exp.Expression) -> str:
         _, value, upto, total = self._arguments(node)

@@ -124,6 +124,8 @@ def _typed_call(written: _Written, node: exp.Expression, scope: Scope) -> tuple[
         function, converted = _resolve(written, arguments, node)
         kinds = [type_of(a) for a in converted]
     _settle_constants(written.name, converted, node)
+    if written.distinct and not order and function.name in _LISTS and not _is_constant(converted[0]):
+        order = [_ascending(converted[0])]
     result = AggregateCall(
         this=function.signature,
         expressions=converted,
@@ -235,6 +237,14 @@ def _ordered(node: exp.Expression, scope: Scope) -> exp.Ordered:
         desc=descending,
         nulls_first=descending if given is None else bool(given),
     )
+
+
+_LISTS = ("array_agg", "string_agg")
+"""With DISTINCT they sort their values, as PostgreSQL does, so equal groups give equal lists."""
+
+
+def _ascending(value: exp.Expression) -> exp.Ordered:
+    return exp.Ordered(this=value.copy(), desc=False, nulls_first=False)
 
 
 def infer_order(order: exp.Expression, scope: Scope) -> exp.Order | None:
