@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from midstream.errors import Error
 from midstream.kernels import Kernel, quote_name
 from midstream.maintenance.engine import Piece
-from midstream.plan import BindContext, BoundQuery, Scan, bind_query
+from midstream.plan import BindContext, BoundQuery, Scan
 from midstream.plan.difference import (
     KEPT,
     BackingPlan,
@@ -24,6 +24,7 @@ from midstream.plan.difference import (
     Kind,
     Unit,
     Units,
+    bind_answer,
     bind_backing,
     bind_difference,
 )
@@ -99,7 +100,7 @@ class Plans:
         relations = self.read_from(state)
         if self._bound is None or self._relations != relations:
             schema = StateSchema(self.store.catalog, state)
-            self._bound = bind_query(self._sql(), schema, context_at(state))
+            self._bound = bind_answer(self._sql(), schema, context_at(state))
             self._relations, self._known, self._known_backing = relations, {}, {}
         self._seen = state.relations
         return self._bound

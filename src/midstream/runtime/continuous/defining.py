@@ -40,7 +40,7 @@ from midstream.runtime.store import Store
 from midstream.runtime.stored_schema import StateSchema
 from midstream.runtime.transaction import Transaction
 from midstream.runtime.writing import Writer
-from midstream.sql.change_items import items_of, place_of_old, row_query, row_tree
+from midstream.sql.change_items import Item, arguments_of, items_of, place_of_old, row_query, row_tree
 from midstream.sql.mentions import place_of_name, relations_named
 from midstream.sql.positions import position_of
 from midstream.sql.statements import (
@@ -160,7 +160,7 @@ def define_query(store: Store, query: Sql, state: CatalogState, context: BindCon
     schema = StateSchema(store.catalog, state)
     stream = _stream_in(query, state)
     if stream is not None:
-        rows = rows_of_stream(query.text, schema, context)
+        rows = rows_of_stream(query, schema, context)
         _check_timeless(rows.query)
         text = freeze_stars(query, schema, context, takes_streams=True, prepared=row_tree).text
         return Definition(replace(rows.query, outputs=rows.outputs), text, (stream,), stream)
@@ -211,8 +211,8 @@ def _outputs(query: Sql, names: Sequence[str], definition: Definition) -> tuple[
     written, with its stars."""
     from midstream.sql import parse_query
 
-    written = [item.argument for item in items_of(query) if item.argument is not None]
-    items, arguments = items_of(parse_query(definition.text)), iter(written)
+    items, arguments = items_of(parse_query(definition.text)), iter(arguments_of(query))
+    items = items or [Item(None) for _ in names]
     found, place = list[Output](), 0
     for item in items:
         if item.function is None:
