@@ -218,10 +218,11 @@ class Plans:
 
     def possible(self, state: CatalogState, kind: Kind) -> dict[int, Changed]:
         """What may have happened to its tables: rows only come to those whose order it goes by."""
-        only_grow = self.query.append_only
+        tables = self.tables(state)
+        only_grow = {table.id for table in tables if table.increasing and table.name in self.query.append_only}
         return {
-            table.id: Changed("insert" if table.name in only_grow else kind, rows_of(self.store, table, state))
-            for table in self.tables(state)
+            table.id: Changed("insert" if table.id in only_grow else kind, rows_of(self.store, table, state))
+            for table in tables
         }
 
     def changed(self, between: Between) -> tuple[dict[int, Changed], bool]:
