@@ -1200,3 +1200,10 @@ def test_rows_that_are_equal_by_order_go_as_they_came(db: Any) -> None:
 
 def plan_of(db: Any, view: str) -> str:
     return "\n".join(line for (line,) in db.sql(f"EXPLAIN VIEW {view}").fetchall())
+
+
+@pytest.mark.parametrize("items", ["id, name, id", "id, name AS kind, cq_delta() AS kind"])
+def test_a_name_that_is_handed_out_twice_is_told_at_its_place(bank: Any, items: str) -> None:
+    create = f"CREATE CONTINUOUS QUERY found AS SELECT {items} FROM users"
+    error = refuses(bank, create, "more than once", "AS")
+    assert error.position == (1, create.rindex(items.rpartition(", ")[2]) + 1)
