@@ -1165,6 +1165,8 @@ EQUAL_BY_ORDER = {
     "sums": "SELECT id, sum(id) OVER (PARTITION BY g ORDER BY o ROWS 2 PRECEDING) AS s FROM peers",
     "first": "SELECT id, g FROM peers ORDER BY o LIMIT 5",
     "lists": "SELECT g, array_agg(id) AS ids, string_agg(o::text, ',') AS os FROM peers GROUP BY g",
+    "largest": "SELECT g, max_by(id, o) AS a, min_by(id, o) FILTER (WHERE id > 2) AS b, first(id ORDER BY o) AS c "
+    "FROM peers GROUP BY g",
 }
 
 

@@ -11,18 +11,22 @@ from __future__ import annotations
 from sqlglot import exp
 
 from midstream.plan.context import Binding
+from midstream.plan.cut import build
 from midstream.plan.cut.build import own_nodes, plain_column
 from midstream.plan.cut.streams import is_grouping, items_of
 from midstream.plan.difference.images import table_of
 from midstream.plan.functions import FUNCTIONS
 from midstream.plan.nodes import bare
-from midstream.plan.typing.nodes import AggregateCall
+from midstream.plan.typing.nodes import AggregateCall, typed
 from midstream.relations.table import ROW_ID, ROW_ID_TYPE
+from midstream.types import BOOLEAN
 
 Node = exp.Expression
 _BY_PLACE = frozenset(["row_number", "lag", "lead", "ntile"])
 """Functions that go by the place of a row, whatever the frame."""
-_LISTS = frozenset(["array_agg", "string_agg"])
+_LISTS = frozenset(["array_agg", "string_agg", "first", "last"])
+_BY_KEY = {"max_by": True, "min_by": False}
+"""Aggregates that take the first row by a key; whether the largest comes first."""
 
 
 def with_ties_broken(binding: Binding, tree: Node) -> Node:
@@ -42,6 +46,8 @@ def _row_ids(binding: Binding, query: exp.Select) -> list[Node]:
 
 def _break_ties(query: exp.Select, ids: list[Node]) -> None:
     for place in _places(query):
+        if isinstance(place, AggregateCall) and _name_of(place) in _BY_KEY:
+            _take_the_first(place)
         given = place.args["order"].expressions if place.args.get("order") else []
         last = [exp.Ordered(this=id.copy(), desc=False, nulls_first=False) for id in ids]
         place.set("order", exp.Order(expressions=[*given, *last]))
@@ -57,7 +63,19 @@ def _places(query: exp.Select) -> list[Node]:
 
 
 def _is_list(call: AggregateCall) -> bool:
-    return _name_of(call) in _LISTS and not call.args.get("distinct")
+    return (_name_of(call) in _LISTS or _name_of(call) in _BY_KEY) and not call.args.get("distinct")
+
+
+def _take_the_first(call: AggregateCall) -> None:
+    """max_by(x, y)   →   first(x ORDER BY y DESC) FILTER (WHERE y IS NOT NULL)"""
+    descending = _BY_KEY[_name_of(call)]
+    value, key = call.expressions
+    there = typed(exp.Not(this=build.call("is null(any)", key.copy(), type_=BOOLEAN)), BOOLEAN)
+    given = call.args.get("filter")
+    call.set("this", "first(any)")
+    call.set("expressions", [value])
+    call.set("order", exp.Order(expressions=[exp.Ordered(this=key, desc=descending, nulls_first=False)]))
+    call.set("filter", there if given is None else typed(exp.And(this=given, expression=there), BOOLEAN))
 
 
 def _goes_by_place(window: exp.Window) -> bool:
