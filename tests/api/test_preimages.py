@@ -73,3 +73,30 @@ def test_auto_takes_the_log_where_many_small_files_were_compacted(tables: Any) -
     assert "had before the last change was taken from what is there now and the log: there were more" in plan
     commit(tables, random.Random(2), 501)
     assert "and the log" not in refreshed(tables), "what was is in two files"
+
+
+NAMES = ("n", "nth", "nth_last", "trans_scn", "dml_type", "old_new_mark", "numbered")
+
+
+@pytest.mark.parametrize("way", ["as of", "anti-join"])
+def test_a_column_may_have_any_name_however_what_was_is_read(db: Any, way: str) -> None:
+    groups = {name: f"SELECT g, sum({name}) AS s, max({name}) AS m FROM of_{name} GROUP BY g" for name in NAMES}
+    rows_of = {name: f"SELECT {name}, g FROM of_{name} WHERE {name} > 0" for name in NAMES}
+    for name in NAMES:
+        db.sql(f"CREATE TABLE of_{name} (id int PRIMARY KEY, {name} int, g text)")
+        db.sql(f"INSERT INTO of_{name} VALUES (1, 1, 'a'), (2, 2, 'a'), (3, 3, 'b'), (4, 3, 'c')")
+        on_demand = "WITH (refresh = 'on demand')"
+        db.sql(f"CREATE MATERIALIZED VIEW groups_{name} {on_demand} AS {groups[name]}")
+        db.sql(f"CREATE MATERIALIZED VIEW rows_{name} {on_demand} AS {rows_of[name]}")
+    db.sql(f"SET preimage = '{way}'")
+    try:
+        for name in NAMES:
+            db.sql(f"UPDATE of_{name} SET {name} = {name} + 1 WHERE g = 'a'")
+            gone = f"DELETE FROM of_{name} WHERE g = 'b'"
+            db.sql(f"BEGIN; UPDATE of_{name} SET {name} = {name} + 4 WHERE id = 1; {gone}; COMMIT")
+            for view, query in ((f"groups_{name}", groups[name]), (f"rows_{name}", rows_of[name])):
+                db.sql(f"REFRESH MATERIALIZED VIEW {view}")
+                assert rows(db, f"SELECT * FROM {view}") == rows(db, query), (name, view)
+                assert "computed anew" not in plan_of(db, view)
+    finally:
+        db.sql("SET preimage = 'auto'")

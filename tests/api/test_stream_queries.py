@@ -90,6 +90,7 @@ def test_what_would_have_to_keep_rows_is_refused(fed: Any, query: str) -> None:
     with pytest.raises(midstream.Unsupported) as caught:
         fed.sql(f"CREATE CONTINUOUS QUERY q AS {query}")
     assert "view" in str(caught.value.hint)
+    assert caught.value.position == (1, f"CREATE CONTINUOUS QUERY q AS {query}".index("author") + 1)
     assert fed.sql("SHOW CONTINUOUS QUERIES").fetchall() == []
 
 

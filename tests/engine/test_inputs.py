@@ -121,6 +121,17 @@ def test_each_file_has_its_own_values(
     assert rows(found) == [(0, values[0], "a"), (1, values[1], "b'"), (2, values[2], "c\\")]
 
 
+def test_nan_is_found_though_a_file_says_that_all_values_are_small(
+    engine: SparkEngine, kernel: Kernel, write: Write
+) -> None:
+    table = pa.table({"d": [float("nan"), 0.5], "r": pa.array([float("nan"), 0.5], pa.float32())})
+    columns = (FileColumn("d", DOUBLE), FileColumn("r", REAL))
+    files = Files((write("one.parquet", table), write("two.parquet", table)), columns)
+    text = "SELECT count(*) AS n FROM file WHERE d > 1 AND r > 1"
+    [answer] = engine.run(kernel, [Piece(text, {"file": files})])
+    assert answer.table.to_pylist() == [{"n": 2}]
+
+
 def test_row_groups_limit_what_is_read(engine: SparkEngine, kernel: Kernel, write: Write) -> None:
     one = write("one.parquet", pa.table({"n": range(100)}), row_group_size=10)
     two = write("two.parquet", pa.table({"n": range(100, 130)}), row_group_size=10)

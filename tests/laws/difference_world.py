@@ -16,6 +16,7 @@ import duckdb
 
 from midstream.kernels import kernel_type
 from midstream.plan import BindContext, BoundQuery, bind_query
+from midstream.plan.context import COMMIT, WEIGHT
 from midstream.plan.difference import Changed, Difference, bind_difference
 from midstream.relations.table import Column, ForeignKey, IncreasingConstraint, Key, Table
 from midstream.relations.view import Derived
@@ -314,7 +315,7 @@ class Judge:
 
     def _load(self, name: str, table: Table, rows: list[Row], is_change: bool) -> None:
         columns = [f'"{column.name}" {_SQL_TYPES[column.type]}' for column in table.columns]
-        marks = ['"trans_scn" BIGINT', '"~w" BIGINT'] if is_change else []
+        marks = [f'"{COMMIT}" BIGINT', f'"{WEIGHT}" BIGINT'] if is_change else []
         self._fill(name, ['"_row_id" BIGINT', *columns, *marks], rows)
 
     def _fill(self, name: str, columns: Sequence[str], rows: Sequence[Row]) -> None:

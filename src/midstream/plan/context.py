@@ -19,12 +19,11 @@ from midstream.relations.window import PLACE, SLOT, Slots, Window
 from midstream.types import BIGINT, TEXT, Type
 
 SourceKind = Literal["table", "changes", "before", "delta", "history", "late", "stream", "static", "state", "view"]
-CHANGE_COLUMNS: tuple[tuple[str, Type], ...] = (("old_new_mark", TEXT), ("dml_type", TEXT), ("trans_scn", BIGINT))
-"""What the change log of a table has beside the table's own columns."""
-COMMIT = "trans_scn"
-"""The SCN of the commit that a change is of."""
-WEIGHT = "~w"
-"""How often a row came, less how often it went."""
+WEIGHT, COMMIT, IMAGE, DML_TYPE = "~w", "~scn", "~image", "~dml"
+"""What is known of a changed row: how often it came, less how often it went; the SCN of the commit; whether it is an
+old or a new image; what was done. Whatever a user's columns are called, these are others."""
+CHANGE_COLUMNS = {"old_new_mark": IMAGE, "dml_type": DML_TYPE, "trans_scn": COMMIT}
+"""What the change log of a table has beside the table's own columns, which may have the same names."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +59,7 @@ class ScanKey:
             return {**own, SLOT: BIGINT, PLACE: BIGINT}
         if self.source in ("history", "stream", "late"):
             return own
-        extra = dict(CHANGE_COLUMNS) if self.source == "changes" else {}
+        extra = {IMAGE: TEXT, DML_TYPE: TEXT, COMMIT: BIGINT} if self.source == "changes" else {}
         extra |= {WEIGHT: BIGINT, COMMIT: BIGINT} if self.source == "delta" else {}
         return {**own, **extra, ROW_ID: ROW_ID_TYPE}
 

@@ -34,10 +34,15 @@ def freeze_stars(
     binding.takes_streams = takes_streams
     queries.bind_query_tree(binding, prepared(parse_query(text).tree()), Scope())
     for place, columns in sorted(binding.stars, reverse=True):
-        start = _offset(text, place)
-        end = text.index("*", start) + 1
-        text = text[:start] + ", ".join(columns) + text[end:]
+        text = _written_out(text, _offset(text, place), ", ".join(columns))
     return parse_query(text)
+
+
+def _written_out(text: str, start: int, columns: str) -> str:
+    """TABLE t is a star as well."""
+    if text[start : start + len("table")].lower() == "table":
+        return f"{text[:start]}SELECT {columns} FROM{text[start + len('table') :]}"
+    return text[:start] + columns + text[text.index("*", start) + 1 :]
 
 
 def _offset(text: str, place: Position) -> int:

@@ -558,10 +558,8 @@ def _scan_item(
 ) -> Item:
     relation_name = name_of(node.this)
     name = name_of(alias.this) if alias is not None else relation_name
-    own = list(key.relation.column_names)
-    if key.source == "changes":
-        own += [column for column, _ in CHANGE_COLUMNS]
-    columns = _renamed(rename_columns(own, alias, name), own)
+    own, marks = key.relation.column_names, CHANGE_COLUMNS if key.source == "changes" else {}
+    columns = _renamed(rename_columns([*own, *marks], alias, name), [*own, *marks.values()])
     kernel_alias = binding.fresh_alias(name)
     source = Source(name, kernel_alias, columns, keys_of, relation_name, place_of(alias or node))
     return keep_place(binding.scan(key, kernel_alias), node), Namespace.of(source)
@@ -619,10 +617,12 @@ def _changes_item(
         raise SqlSyntaxError("CHANGES goes from a commit to a later one", position=place_of(node))
     if binding.schema.relation(name, first) is None:
         raise HistoryGone(f'"{name}" was not there at SCN {first}', position=place_of(node))
-    listed = ", ".join(written_name(column) for column in table.column_names)
+    numbers = range(len(table.columns))
+    listed = ", ".join(f"c{number} AS {written_name(table.column_names[number])}" for number in numbers)
+    names = ", ".join([*(f"c{number}" for number in numbers), *CHANGE_COLUMNS])
     text = (
         f"SELECT {listed}, {_CHANGE_TYPE} AS _change_type, trans_scn AS _commit_version "
-        f"FROM {written_name(CHANGE_LOG_PREFIX + name)} WHERE trans_scn BETWEEN {first} AND {last}"
+        f"FROM {written_name(CHANGE_LOG_PREFIX + name)} AS log ({names}) WHERE trans_scn BETWEEN {first} AND {last}"
     )
     bound = queries.bind_query_tree(binding, forget_places(binding.parse_query(text)), Scope())
     given = alias if alias is not None else exp.TableAlias(this=quoted(name))

@@ -23,7 +23,7 @@ from midstream.kernels import quote_name
 from midstream.maintenance.engine import Cancellation, Files, Piece, WriteParquet
 from midstream.plan import BindContext, bind_default
 from midstream.relations.catalog import CatalogState, Publication
-from midstream.relations.query import MaterializedView
+from midstream.relations.query import ContinuousQuery, MaterializedView
 from midstream.relations.schema import Relation
 from midstream.relations.table import (
     ROW_ID,
@@ -40,15 +40,18 @@ from midstream.runtime.constraints import check_existing
 from midstream.runtime.constraints.asking import ask
 from midstream.runtime.constraints.increasing import encode_maximum, existing_maxima
 from midstream.runtime.constraints.single_rows import raise_if_found, row_checks
+from midstream.runtime.continuous.delivering import destination_names
 from midstream.runtime.definitions import (
     broken_readers,
     check_name,
     check_new_column,
     define_column,
+    described,
     raise_dependent,
     readers_of,
     replace_relation,
     with_constraint,
+    writers_of,
 )
 from midstream.runtime.reading import Sources, add_table, table_files
 from midstream.runtime.rows import physical_schema, stored_columns
@@ -128,6 +131,7 @@ class _Alterer:
         altered = self._alter(table, alteration)
         if altered is None:
             return self.state.scn
+        self._check_destination(table, altered.table)
         versions: dict[int, int] = {}
         dead: list[tuple[int, str]] = []
         if altered.added is not None:
@@ -257,9 +261,9 @@ class _Alterer:
         check_name(alteration.to)
         if alteration.to in self.state.relations:
             raise DuplicateName(f'relation "{alteration.to}" already exists')
-        readers = readers_of(self.state, table.name)
-        if readers:
-            raise_dependent(table.name, [f'view "{view.name}"' for view in readers])
+        dependents = [*readers_of(self.state, table.name), *writers_of(self.state, table.name)]
+        if dependents:
+            raise_dependent(table.name, [described(other) for other in dependents])
         renamed = replace(table, name=alteration.to)
         renamed = replace(
             renamed, constraints=tuple(_pointing_at(c, table.name, renamed.name) for c in renamed.constraints)
@@ -311,10 +315,20 @@ class _Alterer:
         if broken and not cascade:
             raise DependentObjects(
                 f'cannot change table "{table.name}" because others depend on it',
-                detail="They are " + ", ".join(f'view "{view.name}"' for view in broken) + ".",
+                detail="They are " + ", ".join(map(described, broken)) + ".",
                 hint="Drop them first and create them again afterwards.",
             )
         return tuple(broken)
+
+    def _check_destination(self, table: Table, altered: Table) -> None:
+        """What a continuous query writes goes to the same columns as before."""
+        for query in writers_of(self.state, table.name):
+            if _targets(query, altered) != _targets(query, table):
+                raise DependentObjects(
+                    f'cannot change table "{table.name}" because others depend on it',
+                    detail=f'Continuous query "{query.name}" would write to other columns of it.',
+                    hint=f"ALTER CONTINUOUS QUERY {query.name} DESTINATION … gives it another one.",
+                )
 
     # --- rows ------------------------------------------------------------------------------------
 
@@ -381,6 +395,11 @@ def _column(table: Table, name: str) -> Column:
 def _with_column(table: Table, column: Column, old_name: str | None = None) -> Table:
     name = old_name or column.name
     return replace(table, columns=tuple(column if c.name == name else c for c in table.columns))
+
+
+def _targets(query: ContinuousQuery, table: Table) -> list[int]:
+    """The columns of a destination that a query writes to, by their ids."""
+    return [_column(table, name).id for name in destination_names(query, table)]
 
 
 def _mentions(constraint: TableConstraint, column: str) -> bool:

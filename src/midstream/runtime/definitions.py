@@ -492,6 +492,12 @@ def readers_of(state: CatalogState, name: str) -> list[Reader]:
     return found
 
 
+def writers_of(state: CatalogState, name: str) -> list[ContinuousQuery]:
+    """The continuous queries whose destination a table is."""
+    queries = (relation for relation in state.relations.values() if isinstance(relation, ContinuousQuery))
+    return [query for query in queries if query.destination == name and not query.is_queue]
+
+
 def replace_relation(state: CatalogState, old: Relation, new: Relation) -> CatalogState:
     relations = {name: relation for name, relation in state.relations.items() if relation.id != old.id}
     return replace(state, relations={**relations, new.name: new})

@@ -21,7 +21,7 @@ from midstream.kernels import Kernel, quote_name
 from midstream.log.batches import ARRIVED, POSITION, SCN
 from midstream.maintenance.engine import FileColumn, Files, Input, Piece, Rows, WriteParquet
 from midstream.plan import BoundQuery, Scan
-from midstream.plan.context import WEIGHT
+from midstream.plan.context import COMMIT, DML_TYPE, IMAGE, WEIGHT
 from midstream.relations.catalog import CatalogState, ChangeFile
 from midstream.relations.schema import RowHolder
 from midstream.relations.stream import Stream
@@ -38,6 +38,7 @@ from midstream.storage.delta import DataFile
 from midstream.types import BIGINT, TEXT, Type
 
 CHANGE_TYPE = "_change_type"
+_NTH, _NTH_LAST = "~nth", "~nth_last"
 FILE_ROWS = 10_000
 """To open a file takes as long as to read so many rows,"""
 LOG_ROWS = 2
@@ -325,16 +326,16 @@ def _add_before(store: Store, between: Between, table: Table, scan: Scan, source
     sources.by_log.append(table.name)
     needed = tuple(dict.fromkeys((ROW_ID, *scan.columns)))
     sources.inputs[f"{scan.name}_now"] = table_files(store, between.state, table, needed)
-    log = replace(scan, name=f"{scan.name}_log", columns=(*needed, WEIGHT, "trans_scn"))
+    log = replace(scan, name=f"{scan.name}_log", columns=(*needed, WEIGHT, COMMIT))
     _add_changes_between(store, table, log, sources, *between.range)
-    id, weight = sources.quote(ROW_ID), sources.quote(WEIGHT)
+    id, weight, commit, nth = map(sources.quote, (ROW_ID, WEIGHT, COMMIT, _NTH))
     untouched = f" WHERE {id} NOT IN (SELECT {id} FROM {sources.quote(log.name)})"
-    first = f"row_number() OVER (PARTITION BY {id} ORDER BY trans_scn, {weight})"
-    numbered = f"(SELECT *, {first} AS n FROM {sources.quote(log.name)}) AS numbered"
+    first = f"row_number() OVER (PARTITION BY {id} ORDER BY {commit}, {weight})"
+    numbered = f"(SELECT *, {first} AS {nth} FROM {sources.quote(log.name)}) AS numbered"
     listed = ", ".join(sources.quote(column) for column in scan.columns)
     texts = [
         sources.select(scan.columns, f"{scan.name}_now", untouched),
-        f"SELECT {listed} FROM {numbered} WHERE n = 1 AND {weight} < 0",
+        f"SELECT {listed} FROM {numbered} WHERE {nth} = 1 AND {weight} < 0",
     ]
     sources.view(scan.name, texts)
 
@@ -398,17 +399,17 @@ def _add_delta(store: Store, table: Table, scan: Scan, sources: Sources, after: 
     counts, if it was there before, and its last, if it is there now: no query need compute with what came and went."""
     changes = store.catalog.changes(table.id, after, upto)
     is_simple = all(change.kind == "insert" for change in changes) or len({change.scn for change in changes}) < 2
-    if is_simple or "trans_scn" in scan.columns:
+    if is_simple or COMMIT in scan.columns:
         _add_changes_between(store, table, scan, sources, after, upto)
         return
-    log = replace(scan, name=f"{scan.name}_log", columns=(*dict.fromkeys((ROW_ID, *scan.columns, WEIGHT)), "trans_scn"))
+    log = replace(scan, name=f"{scan.name}_log", columns=(*dict.fromkeys((ROW_ID, *scan.columns, WEIGHT)), COMMIT))
     _add_changes_between(store, table, log, sources, after, upto)
-    id, weight = sources.quote(ROW_ID), sources.quote(WEIGHT)
-    first = f"row_number() OVER (PARTITION BY {id} ORDER BY trans_scn, {weight}) AS nth"
-    last = f"row_number() OVER (PARTITION BY {id} ORDER BY trans_scn DESC, {weight} DESC) AS nth_last"
+    id, weight, commit, nth, nth_last = map(sources.quote, (ROW_ID, WEIGHT, COMMIT, _NTH, _NTH_LAST))
+    first = f"row_number() OVER (PARTITION BY {id} ORDER BY {commit}, {weight}) AS {nth}"
+    last = f"row_number() OVER (PARTITION BY {id} ORDER BY {commit} DESC, {weight} DESC) AS {nth_last}"
     numbered = f"(SELECT *, {first}, {last} FROM {sources.quote(log.name)}) AS numbered"
     listed = ", ".join(sources.quote(column) for column in scan.columns)
-    kept = f"(nth = 1 AND {weight} < 0) OR (nth_last = 1 AND {weight} > 0)"
+    kept = f"({nth} = 1 AND {weight} < 0) OR ({nth_last} = 1 AND {weight} > 0)"
     sources.view(scan.name, [f"SELECT {listed} FROM {numbered} WHERE {kept}"])
 
 
@@ -443,7 +444,7 @@ def _change_files(
     return Files(
         tuple(str(folder.path / file.path) for file in files),
         tuple(found),
-        file_values=(("trans_scn", BIGINT, tuple(file.scn for file in files)),),
+        file_values=((COMMIT, BIGINT, tuple(file.scn for file in files)),),
         rows=sum(file.rows for file in files),
     )
 
@@ -457,11 +458,11 @@ def change_files(table: Table, paths: Sequence[str], *, is_feed: bool = False) -
 
 
 _MARKS = {
-    "insert": {"old_new_mark": "'N'", "dml_type": "'I'", WEIGHT: "CAST(1 AS BIGINT)"},
+    "insert": {IMAGE: "'N'", DML_TYPE: "'I'", WEIGHT: "CAST(1 AS BIGINT)"},
     "feed": {
         WEIGHT: "CAST(CASE WHEN {type} IN ('delete', 'update_preimage') THEN -1 ELSE 1 END AS BIGINT)",
-        "old_new_mark": "CASE WHEN {type} IN ('delete', 'update_preimage') THEN 'O' ELSE 'N' END",
-        "dml_type": "CASE {type} WHEN 'insert' THEN 'I' WHEN 'delete' THEN 'D' ELSE 'U' END",
+        IMAGE: "CASE WHEN {type} IN ('delete', 'update_preimage') THEN 'O' ELSE 'N' END",
+        DML_TYPE: "CASE {type} WHEN 'insert' THEN 'I' WHEN 'delete' THEN 'D' ELSE 'U' END",
     },
 }
 
@@ -480,7 +481,7 @@ def _select_changes(sources: Sources, name: str, kind: str, columns: Sequence[st
 
 def _no_changes(sources: Sources, scan: Scan) -> str:
     """An empty relation of the right shape, so that a table with no change has a change log."""
-    types = {"old_new_mark": TEXT, "dml_type": TEXT, "trans_scn": BIGINT, WEIGHT: BIGINT}
+    types = {IMAGE: TEXT, DML_TYPE: TEXT, COMMIT: BIGINT, WEIGHT: BIGINT}
     table = cast(Table, scan.relation)
     columns = tuple(FileColumn(name, types.get(name) or type_of_column(table, name)) for name in scan.columns)
     sources.inputs[f"{scan.name}_none"] = Files((), columns)

@@ -213,6 +213,8 @@ class Transaction:
 
     def _check_append_only(self, table: Table) -> None:
         """Window functions of a continuous query may go by what increases in a table, to which rows then only come."""
+        if not table.increasing:
+            return
         for relation in self.state.relations.values():
             if isinstance(relation, ContinuousQuery | MaterializedView) and table.name in relation.append_only:
                 raise DependentObjects(

@@ -73,6 +73,7 @@ class _Branch:
     ranges: RowRanges | None
     places: list[int]
     """Where the files stand in the input, for their file values."""
+    bounds_know_nan: bool = True
 
 
 def _branches(files: Files) -> list[_Branch]:
@@ -86,6 +87,7 @@ def _branches(files: Files) -> list[_Branch]:
         key = (footer.columns, ranges if ranges is None else (place, ranges))
         branch = branches.setdefault(key, _Branch(dict(footer.columns), ranges, []))
         branch.places.append(place)
+        branch.bounds_know_nan &= footer.bounds_know_nan
     return list(branches.values()) or [_Branch({}, (), [0])]
 
 
@@ -96,7 +98,7 @@ def _all(taken: tuple[int, ...], footer: Footer) -> bool:
 
 
 def _parquet_branch(branch: _Branch, files: Files) -> str:
-    columns = [_stored_column(column, branch.stored) for column in files.columns]
+    columns = [_stored_column(column, branch) for column in files.columns]
     columns += [_file_value(name, type_, values, branch.places) for name, type_, values in files.file_values]
     if files.numbered:
         columns.append(f"file_row_number AS {quote_name(files.numbered)}")
@@ -121,15 +123,22 @@ def _in_ranges(ranges: RowRanges) -> str:
     return " OR ".join(tests) or "false"
 
 
-def _stored_column(column: FileColumn, stored: dict[str, pa.DataType]) -> str:
+def _stored_column(column: FileColumn, branch: _Branch) -> str:
     name = column.stored_as or column.name
     declared = duckdb_type(column.type)
-    if name not in stored:
+    if name not in branch.stored:
         return f"CAST(NULL AS {declared}) AS {quote_name(column.name)}"
     value = quote_name(name)
-    if not same_type(stored[name], stored_type(column.type)):
+    if not same_type(branch.stored[name], stored_type(column.type)):
         value = f"CAST({value} AS {declared})"
+    if column.type.is_float and not branch.bounds_know_nan:
+        value = _whatever_the_bounds(value, declared)
     return f"{value} AS {quote_name(column.name)}"
+
+
+def _whatever_the_bounds(value: str, declared: str) -> str:
+    """DuckDB skips row groups, and takes comparisons for decided, by bounds that leave NaN out. Of this it has none."""
+    return f"CASE WHEN isnan({value}) THEN CAST('NaN' AS {declared}) ELSE {value} END"
 
 
 def same_type(one: pa.DataType, other: pa.DataType) -> bool:

@@ -26,6 +26,9 @@ class Footer:
     """The first row of each row group, and the number of rows at the end."""
     column_bytes: tuple[tuple[str, int], ...] = ()
     """How large each column is, encoded but not compressed."""
+    bounds_know_nan: bool = False
+    """Whether a column with a NaN has no smallest and largest value here. DuckDB writes files so; others leave NaN out
+    of the two, though it is larger than any number, and a reader who goes by them misses it."""
 
     def bytes_of(self, columns: Iterable[str]) -> int:
         """About how many bytes some columns take in memory: what is encoded in few bits is at least a number there."""
@@ -67,4 +70,5 @@ def _read(path: str, size: int, changed_at: int) -> Footer:
         starts.append(starts[-1] + group.num_rows)
         for column in map(group.column, range(group.num_columns)):
             sizes[column.path_in_schema.partition(".")[0]] += column.total_uncompressed_size
-    return Footer(tuple((field.name, field.type) for field in schema), tuple(starts), tuple(sizes.items()))
+    columns = tuple((field.name, field.type) for field in schema)
+    return Footer(columns, tuple(starts), tuple(sizes.items()), str(metadata.created_by).startswith("DuckDB"))

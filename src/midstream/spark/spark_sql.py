@@ -99,7 +99,7 @@ def spark_type(type_: Type) -> str:
 def spark_rows(spark: SparkSession, rows: Rows, work_folder: Path) -> DataFrame:
     """The driver's rows, through a Parquet file: the way that Spark reads fastest."""
     path = work_folder / f"rows-{uuid.uuid4().hex}.parquet"
-    pq.write_table(stored_table(rows.table), path, compression="none")
+    pq.write_table(stored_table(rows.table), path, compression="none", write_statistics=False)
     return spark.read.parquet(str(path))
 
 
@@ -130,10 +130,21 @@ def spark_input(spark: SparkSession, files: Files) -> DataFrame:
     # Paths are names of files, never patterns; Spark's own readers of tables say so by the same option.
     reader = spark.read.schema(schema).option("__globPaths__", "false")
     frame = reader.parquet(*dict.fromkeys(files.paths))
-    columns = [frame[quote_name(c.stored_as or c.name)].alias(c.name) for c in files.columns]
+    columns = [_stored_column(frame, column) for column in files.columns]
     if not files.file_values and files.row_groups is None and not files.numbered:
         return frame.select(*columns)
     return _joined_with_its_files(spark, frame, columns, files)
+
+
+def _stored_column(frame: DataFrame, column: FileColumn) -> Column:
+    """Spark skips row groups by bounds that leave NaN out, unless it looks for an expression."""
+    from pyspark.sql import functions as f
+
+    found = frame[quote_name(column.stored_as or column.name)]
+    if column.type.is_float:
+        nan = f.lit("NaN").cast(spark_type(column.type))
+        found = f.when(f.isnan(found), nan).otherwise(found)
+    return found.alias(column.name)
 
 
 def _joined_with_its_files(spark: SparkSession, frame: DataFrame, columns: list[Column], files: Files) -> DataFrame:

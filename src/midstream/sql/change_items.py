@@ -50,13 +50,22 @@ def row_tree(tree: Node) -> Node:
 
 
 def items_of(query: Sql) -> list[Item]:
-    """The outermost select list; branches of UNION ALL agree on it."""
-    tree = query.tree()
-    lists = [[_item(node) for node in select.expressions] for select in _outermost(tree) or [_first(tree)]]
+    """The outermost select list of a query without stars; branches of UNION ALL agree on it. VALUES have none."""
+    lists = _lists_of(query)
     for other in lists[1:]:
         if [item.function for item in other] != [item.function for item in lists[0]]:
             raise InvalidQuery(f"every branch of UNION ALL needs {DELTA}() and {OLD_VALUE}() at the same places")
-    return lists[0]
+    return lists[0] if lists else []
+
+
+def arguments_of(query: Sql) -> list[Node]:
+    """What the old values are of, as it was written, with its stars."""
+    return [item.argument for items in _lists_of(query)[:1] for item in items if item.argument is not None]
+
+
+def _lists_of(query: Sql) -> list[list[Item]]:
+    tree = query.tree()
+    return [[_item(node) for node in select.expressions] for select in _outermost(tree) or _leading(tree)]
 
 
 def place_of_old(item: Item, items: Sequence[Item], names: Sequence[str], position: Position | None) -> int:
@@ -96,10 +105,10 @@ def _function(node: Node) -> str | None:
     return name if name in (DELTA, OLD_VALUE) else None
 
 
-def _first(tree: Node) -> exp.Select:
-    while not isinstance(tree, exp.Select):
+def _leading(tree: Node | None) -> list[exp.Select]:
+    while tree is not None and not isinstance(tree, exp.Select):
         tree = tree.this
-    return tree
+    return [] if tree is None else [tree]
 
 
 def _outermost(tree: Node) -> list[exp.Select]:

@@ -111,21 +111,21 @@ class QueryReader(RelationReader):
         if self.sees("values"):
             return self.placed(self.values(), token)
         if self.take("table"):
-            return self.placed(self._table_query(), token)
+            return self.placed(self._table_query(self.placed(exp.Star(), token)), token)
         if self.take("("):
             query = self.query()
             self.expect(")")
             return self.placed(exp.Subquery(this=query), token)
         self.fail_here()
 
-    def _table_query(self) -> exp.Select:
+    def _table_query(self, star: exp.Star) -> exp.Select:
         token = self.token
         if self.sees("only"):
             self.refuse("ONLY")
         table = self._table(token)
         if table.args.get("alias") is not None:
             self.fail_at(token)
-        return exp.Select(expressions=[exp.Star()], from_=exp.From(this=table))
+        return exp.Select(expressions=[star], from_=exp.From(this=table))
 
     def values(self, allow_default: bool = False) -> exp.Values:
         self.expect("values")

@@ -6,6 +6,7 @@ import pytest
 from small_shop import Shop, bind, complaint, context, fails, names, rows, scans
 
 from midstream.plan import freeze_stars
+from midstream.plan.context import CHANGE_COLUMNS
 from midstream.sql import parse_query
 
 
@@ -287,7 +288,7 @@ def test_views_are_their_queries_under_their_own_names() -> None:
 
 def test_the_change_log_has_its_own_columns() -> None:
     bound = bind("SELECT name, old_new_mark, dml_type, trans_scn FROM clog_users c WHERE trans_scn > 3")
-    assert scans(bound) == [("users", "changes", None, ("name", "old_new_mark", "dml_type", "trans_scn"))]
+    assert scans(bound) == [("users", "changes", None, ("name", *CHANGE_COLUMNS.values()))]
     assert [str(output.type) for output in bound.outputs] == ["text", "text", "text", "bigint"]
     assert names("SELECT * FROM clog_tags")[-3:] == ["old_new_mark", "dml_type", "trans_scn"]
     assert complaint("SELECT * FROM clog_adults")[0] == "42809"

@@ -9,7 +9,7 @@ of query; whatever has no rule is computed before and after, and compared.
 from midstream.plan.difference.algebraic import KEPT, NEWER
 from midstream.plan.difference.backing import BackingPlan, bind_backing
 from midstream.plan.difference.images import Changed, Kind
-from midstream.plan.difference.query import Difference, bind_difference
+from midstream.plan.difference.query import Difference, bind_answer, bind_difference
 from midstream.plan.difference.steps import Step, Unit, Units
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "BackingPlan",
     "Unit",
     "Units",
+    "bind_answer",
     "bind_difference",
     "bind_backing",
 ]

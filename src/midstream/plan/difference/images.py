@@ -49,10 +49,7 @@ class Images:
     """The places of tables whose change some term has, or was proved to need none."""
 
     def table_of(self, node: exp.Table) -> Table | None:
-        """The table that an item stands for, as it is now."""
-        key = next((key for key, name in self.binding.scans.items() if name == node.name), None)
-        is_now = key is not None and key.source == "table" and key.as_of is None
-        return key.relation if key is not None and is_now and isinstance(key.relation, Table) else None
+        return table_of(self.binding, node)
 
     def change_of(self, node: Node) -> Changed | None:
         table = self.table_of(node) if isinstance(node, exp.Table) else None
@@ -95,6 +92,13 @@ class Images:
     def fresh(self, tree: Node) -> Node:
         """A copy whose sources have names of their own."""
         return with_fresh_aliases(self.binding, tree)
+
+
+def table_of(binding: Binding, node: exp.Table) -> Table | None:
+    """The table that an item stands for, as it is now."""
+    key = next((key for key, name in binding.scans.items() if name == node.name), None)
+    is_now = key is not None and key.source == "table" and key.as_of is None
+    return key.relation if key is not None and is_now and isinstance(key.relation, Table) else None
 
 
 def number_places(tree: Node) -> None:

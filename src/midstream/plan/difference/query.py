@@ -15,6 +15,7 @@ from midstream.plan.cut.streams import with_fresh_aliases
 from midstream.plan.difference.images import Changed, Images, number_places
 from midstream.plan.difference.steps import NotSeparable, Step, Unit, Units
 from midstream.plan.difference.terms import BACKED, Terms, backed_part, outputs_of, united
+from midstream.plan.difference.ties import with_ties_broken
 from midstream.plan.nodes import replace_item
 from midstream.plan.scopes import Scope
 from midstream.plan.statements import new_binding
@@ -72,17 +73,28 @@ def bind_difference(
     return Difference(sealed, tuple(terms.steps), by_commit, tuple(terms.units))
 
 
+def bind_answer(query: Sql, schema: Schema, context: BindContext) -> BoundQuery:
+    """The query itself, with the order of rows that its change goes by."""
+    binding, tree, outputs = _inferred(query, schema, context)
+    return seal(binding, with_ties_broken(binding, tree), outputs)
+
+
 def bound_tree(query: Sql, schema: Schema, context: BindContext) -> tuple[Binding, Node, list[Output]]:
     """A query as a tree without WITH, whose columns are called c0, c1, …"""
-    binding = new_binding(schema, context)
-    bound = queries.bind_query_tree(binding, query.tree(), Scope())
-    tree = infer(binding, name_outputs(bound, kernel_names(len(bound.names))).tree)
-    outputs = [Output(name, type_of(node)) for name, node in zip(bound.names, projections(tree), strict=True)]
+    binding, tree, outputs = _inferred(query, schema, context)
     write_out_ctes(binding, tree)
     number_places(tree)
     part = backed_part(tree)
     if part is not None:
         part.meta[BACKED] = True
+    return binding, tree, outputs
+
+
+def _inferred(query: Sql, schema: Schema, context: BindContext) -> tuple[Binding, Node, list[Output]]:
+    binding = new_binding(schema, context)
+    bound = queries.bind_query_tree(binding, query.tree(), Scope())
+    tree = infer(binding, name_outputs(bound, kernel_names(len(bound.names))).tree)
+    outputs = [Output(name, type_of(node)) for name, node in zip(bound.names, projections(tree), strict=True)]
     return binding, tree, outputs
 
 

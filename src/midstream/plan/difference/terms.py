@@ -28,6 +28,7 @@ from midstream.plan.difference.keys import add_where, aliases_in, restrict
 from midstream.plan.difference.moving import Moving
 from midstream.plan.difference.running import Running
 from midstream.plan.difference.steps import NotSeparable, Step, Unit, Units
+from midstream.plan.difference.ties import with_ties_broken
 from midstream.plan.nodes import bare, child, is_query, named, quoted
 from midstream.plan.typing.nodes import type_of, typed
 from midstream.types import Type
@@ -126,9 +127,9 @@ class Terms:
         return self.after_less_before(query, query)
 
     def after_less_before(self, after: Node, before: Node) -> list[exp.Select]:
-        old = self.images.fresh(before)
+        new, old = (self.images.fresh(with_ties_broken(self.images.binding, query)) for query in (after, before))
         self.images.put_before(old)
-        return [self._weighted(self.images.fresh(after), 1), self._weighted(old, -1)]
+        return [self._weighted(new, 1), self._weighted(old, -1)]
 
     def _weighted(self, query: Node, weight: int) -> exp.Select:
         alias = self.images.binding.fresh_alias("q")

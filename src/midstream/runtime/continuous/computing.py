@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from midstream.errors import Error
 from midstream.kernels import Kernel, quote_name
 from midstream.maintenance.engine import Piece
-from midstream.plan import BindContext, BoundQuery, Scan, bind_query
+from midstream.plan import BindContext, BoundQuery, Scan
 from midstream.plan.difference import (
     KEPT,
     BackingPlan,
@@ -24,6 +24,7 @@ from midstream.plan.difference import (
     Kind,
     Unit,
     Units,
+    bind_answer,
     bind_backing,
     bind_difference,
 )
@@ -99,7 +100,7 @@ class Plans:
         relations = self.read_from(state)
         if self._bound is None or self._relations != relations:
             schema = StateSchema(self.store.catalog, state)
-            self._bound = bind_query(self._sql(), schema, context_at(state))
+            self._bound = bind_answer(self._sql(), schema, context_at(state))
             self._relations, self._known, self._known_backing = relations, {}, {}
         self._seen = state.relations
         return self._bound
@@ -217,10 +218,11 @@ class Plans:
 
     def possible(self, state: CatalogState, kind: Kind) -> dict[int, Changed]:
         """What may have happened to its tables: rows only come to those whose order it goes by."""
-        only_grow = self.query.append_only
+        tables = self.tables(state)
+        only_grow = {table.id for table in tables if table.increasing and table.name in self.query.append_only}
         return {
-            table.id: Changed("insert" if table.name in only_grow else kind, rows_of(self.store, table, state))
-            for table in self.tables(state)
+            table.id: Changed("insert" if table.id in only_grow else kind, rows_of(self.store, table, state))
+            for table in tables
         }
 
     def changed(self, between: Between) -> tuple[dict[int, Changed], bool]:

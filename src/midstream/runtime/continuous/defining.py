@@ -40,8 +40,8 @@ from midstream.runtime.store import Store
 from midstream.runtime.stored_schema import StateSchema
 from midstream.runtime.transaction import Transaction
 from midstream.runtime.writing import Writer
-from midstream.sql.change_items import items_of, place_of_old, row_query, row_tree
-from midstream.sql.mentions import place_of_name, relations_named
+from midstream.sql.change_items import Item, arguments_of, items_of, place_of_old, row_query, row_tree
+from midstream.sql.mentions import place_of_name, place_of_output, relations_named
 from midstream.sql.positions import position_of
 from midstream.sql.statements import (
     AlterContinuousQuery,
@@ -107,7 +107,7 @@ def defined_query(writer: Writer, statement: CreateContinuousQuery) -> Continuou
 def _define(writer: Writer, statement: CreateContinuousQuery, options: Mapping[str, object]) -> ContinuousQuery:
     state, store = writer.transaction.state, writer.transaction.store
     definition = define_query(store, statement.query, state, writer.context, statement.name)
-    columns = _columns(definition.bound, statement.name)
+    columns = _columns(definition.bound, statement.query)
     names = [name for name, _ in columns]
     outputs = _outputs(statement.query, names, definition)
     for name in statement.primary_key:
@@ -130,6 +130,7 @@ def _define(writer: Writer, statement: CreateContinuousQuery, options: Mapping[s
             detail="The rows of a stream only come, and are not kept to be compared with those that come later.",
             hint="Leave PRIMARY KEY out: every change is a row that came. Or make a view with GROUP BY over it, and a "
             "continuous query with a key over that.",
+            position=place_of_name(statement, "key"),
         )
     compute = statement.compute or Compute("on commit")
     destination = statement.destination
@@ -160,7 +161,7 @@ def define_query(store: Store, query: Sql, state: CatalogState, context: BindCon
     schema = StateSchema(store.catalog, state)
     stream = _stream_in(query, state)
     if stream is not None:
-        rows = rows_of_stream(query.text, schema, context)
+        rows = rows_of_stream(query, schema, context)
         _check_timeless(rows.query)
         text = freeze_stars(query, schema, context, takes_streams=True, prepared=row_tree).text
         return Definition(replace(rows.query, outputs=rows.outputs), text, (stream,), stream)
@@ -197,13 +198,21 @@ def _check_source(relation: object, source: str) -> None:
         )
 
 
-def _columns(bound: BoundQuery, name: str) -> tuple[tuple[str, Type], ...]:
+def _columns(bound: BoundQuery, query: Sql) -> tuple[tuple[str, Type], ...]:
     columns = tuple((output.name, output.type) for output in bound.outputs)
-    names = [column for column, _ in columns]
-    for column in names:
-        if names.count(column) > 1:
-            raise DuplicateName(f'column "{column}" specified more than once', sqlstate="42701")
+    _check_names([column for column, _ in columns], query)
     return columns
+
+
+def _check_names(names: Sequence[str], query: Sql) -> None:
+    for name in names:
+        if names.count(name) > 1:
+            raise DuplicateName(
+                f'column "{name}" specified more than once',
+                hint="Give one of them another name with AS.",
+                sqlstate="42701",
+                position=place_of_output(query, name),
+            )
 
 
 def _outputs(query: Sql, names: Sequence[str], definition: Definition) -> tuple[Output, ...]:
@@ -211,8 +220,8 @@ def _outputs(query: Sql, names: Sequence[str], definition: Definition) -> tuple[
     written, with its stars."""
     from midstream.sql import parse_query
 
-    written = [item.argument for item in items_of(query) if item.argument is not None]
-    items, arguments = items_of(parse_query(definition.text)), iter(written)
+    items, arguments = items_of(parse_query(definition.text)), iter(arguments_of(query))
+    items = items or [Item(None) for _ in names]
     found, place = list[Output](), 0
     for item in items:
         if item.function is None:
@@ -222,10 +231,7 @@ def _outputs(query: Sql, names: Sequence[str], definition: Definition) -> tuple[
             found.append(Output(str(item.alias), "kind"))
         else:
             found.append(Output(str(item.alias), "old", place_of_old(item, items, names, position_of(next(arguments)))))
-    given = [output.name for output in found]
-    for name in given:
-        if given.count(name) > 1:
-            raise DuplicateName(f'column "{name}" specified more than once', sqlstate="42701")
+    _check_names([output.name for output in found], query)
     if place != len(names):
         raise InvalidQuery("a * over columns of the same name cannot be kept", hint="Name the columns.")
     return tuple(found)

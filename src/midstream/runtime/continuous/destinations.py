@@ -12,6 +12,7 @@ from midstream.runtime.continuous.delivering import destination_names
 from midstream.runtime.continuous.naming import check_free
 from midstream.runtime.store import Store
 from midstream.runtime.writing import Writer
+from midstream.sql.text import quote_name
 from midstream.types import Type
 
 
@@ -54,8 +55,8 @@ def query_of_queue(state: CatalogState, name: str) -> ContinuousQuery | None:
 
 
 def _fitting_table(query: ContinuousQuery, name: str) -> str:
-    columns = ", ".join(f"{column} {type_}" for column, type_ in query.output_columns)
-    return f"CREATE TABLE {name} ({columns})"
+    columns = ", ".join(f"{quote_name(column)} {type_}" for column, type_ in query.output_columns)
+    return f"CREATE TABLE {quote_name(name)} ({columns})"
 
 
 def check_fits(query: ContinuousQuery, table: Table) -> None:

@@ -46,6 +46,7 @@ from midstream.runtime.continuous.tidying import tidied
 from midstream.runtime.store import Store
 from midstream.runtime.stored_schema import StateSchema
 from midstream.runtime.waiting import held, in_time
+from midstream.sql import parse_query
 
 RESTS, LONGEST_REST = 12, 2.0
 """After a round, it rests so many times as long as that took, shared by the cores, up to so many seconds."""
@@ -92,7 +93,7 @@ class Queries:
         """Has a new query over a stream read what comes from now on."""
         stream = picture.relations[str(query.stream)]
         assert isinstance(stream, Stream)
-        rows = rows_of_stream(query.query, StateSchema(self._store.catalog, picture), context_at(picture))
+        rows = rows_of_stream(parse_query(query.query), StateSchema(self._store.catalog, picture), context_at(picture))
         entry = self._store.streams.register(stream, query.name, STREAMED, first_state(query, rows))
         self._starts[query.id] = entry.absorbed
 

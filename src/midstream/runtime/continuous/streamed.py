@@ -26,15 +26,15 @@ from midstream.runtime.pipelines import kept_files
 from midstream.runtime.readers import BATCH, Absorbed, batch_source
 from midstream.runtime.states import KeptFile
 from midstream.runtime.store import Store
-from midstream.sql import parse_query
 from midstream.sql.change_items import row_query
+from midstream.sql.statements import Sql
 from midstream.types import parse_type
 
 STREAMED = "query"
 
 
-def rows_of_stream(query: str, schema: Schema, context: BindContext) -> StreamedRows:
-    return bind_streamed(row_query(parse_query(query)), schema, context, SCN, POSITION)
+def rows_of_stream(query: Sql, schema: Schema, context: BindContext) -> StreamedRows:
+    return bind_streamed(row_query(query), schema, context, SCN, POSITION)
 
 
 class StreamedReader:
