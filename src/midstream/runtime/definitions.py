@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import cast
 
 from midstream.errors import (
     DependentObjects,
@@ -64,6 +63,7 @@ from midstream.sql.statements import (
     Sql,
     Unique,
 )
+from midstream.sql.text import listed_names
 from midstream.types import Type
 
 RESERVED_COLUMNS = frozenset([ROW_ID, "_action", "_change_type", "_commit_version", "_commit_timestamp"])
@@ -86,7 +86,7 @@ def create_table_as(writer: Writer, statement: CreateTableAs) -> int:
     transaction, context = writer.transaction, writer.context
     if is_there(transaction.state, statement.name, statement.if_not_exists):
         return 0
-    bound = bind_query(statement.query, StateSchema(transaction.store.catalog, transaction.state), context)
+    bound = writer.bound(lambda schema: bind_query(statement.query, schema, context))
     columns = tuple(ColumnDefinition(output.name, output.type) for output in bound.outputs)
     table = define_table(transaction, CreateTable(statement.name, columns), context)
     transaction.define([table])
@@ -332,7 +332,7 @@ def define_view(
     names[: len(statement.columns)] = statement.columns
     _check_column_names(statement, names)
     reads = relations_read(statement.query, state)
-    _check_not_around(statement, reads, state)
+    check_not_around(statement, reads, state)
     columns = tuple((name, output.type) for name, output in zip(names, outputs, strict=True))
     text = freeze_stars(statement.query, schema, context, takes_streams=stream is not None).text
     plain = (store.catalog.new_id(), statement.name, columns, text, reads)
@@ -364,7 +364,7 @@ def _check_column_names(statement: CreateView, names: Sequence[str]) -> None:
     raise DuplicateName(f'column "{twice}" specified more than once', hint=hint, sqlstate="42701", position=place)
 
 
-def _check_not_around(statement: CreateView, reads: Sequence[str], state: CatalogState) -> None:
+def check_not_around(statement: CreateView, reads: Sequence[str], state: CatalogState) -> None:
     """A view that takes the place of another may not read what reads that one."""
     above = {statement.name, *(reader.name for reader in readers_of(state, statement.name))}
     name = next((name for name in reads if name in above), None)
@@ -380,7 +380,9 @@ def _check_not_around(statement: CreateView, reads: Sequence[str], state: Catalo
 
 
 def _view_key(options: Mapping[str, object], names: Sequence[str]) -> tuple[str, ...]:
-    key = cast("tuple[str, ...]", options.get("key", ()))
+    if "key" not in options:
+        return ()
+    key = listed_names(str(options["key"]), names)
     for name in key:
         if name not in names:
             raise UndefinedName(
@@ -447,7 +449,7 @@ def read_option(name: str, value: object) -> object:
     if name == "retain":
         return _read_retain(value)
     if name == "key":
-        return tuple(part.strip() for part in str(value).split(","))
+        return str(value)
     if str(value).lower() not in ("true", "false", "on", "off", "1", "0"):
         raise InvalidParameter(f'option "{name}" takes true or false, not {value!r}', sqlstate="22023")
     return str(value).lower() in ("true", "on", "1")

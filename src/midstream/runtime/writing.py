@@ -6,14 +6,15 @@ look at them; the transaction takes them in. Nothing of a statement that fails s
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from midstream.errors import ConstraintViolation, Error
+from midstream.errors import ConstraintViolation, Error, TransactionConflict
 from midstream.ingest.conform import conform
 from midstream.ingest.sources import ArrowSource, RowSource, source_to_arrow
 from midstream.ingest.values import values_to_arrow
@@ -29,6 +30,7 @@ from midstream.runtime.constraints.single_rows import check_rows, raise_for, row
 from midstream.runtime.query import prepare, renamed
 from midstream.runtime.rows import FEW_ROWS, RowSet, as_stored, physical_schema, stored_columns
 from midstream.runtime.store import ID_BLOCK
+from midstream.runtime.stored_schema import StateSchema, TransactionSchema, stored_answers
 from midstream.runtime.transaction import ID_COLUMNS, StatementChange, Transaction, discard
 from midstream.types import TEXT, Type
 
@@ -45,6 +47,23 @@ class Writer:
     context: BindContext
     settings: Mapping[str, object]
     cancellation: Cancellation | None = None
+    goes_on: bool = False
+    """Whether its transaction is one that a session has begun, and not the statement's own."""
+
+    def bound(self, bind: Callable[[StateSchema], BoundQuery]) -> BoundQuery:
+        """A query bound to what the transaction sees. Stored answers are those of its picture; where there is none
+        of just that SCN, a view is its query."""
+        transaction = self.transaction
+        catalog = transaction.store.catalog
+        if not self.goes_on:
+            found = bind(StateSchema(catalog, transaction.state))
+            stored = stored_answers(found)
+            if not stored:
+                return found
+            with suppress(TransactionConflict):
+                transaction.store.queries.materialized.bring_to_base(transaction, stored)
+                return found
+        return bind(TransactionSchema(catalog, transaction.state))
 
     # --- INSERT ----------------------------------------------------------------------------------
 

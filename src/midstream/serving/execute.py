@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import cast
 
@@ -16,28 +16,27 @@ from midstream.errors import (
     Unsupported,
     WrongObject,
 )
-from midstream.maintenance.engine import Cancellation
 from midstream.plan import BindContext, BoundQuery, bind_delete, bind_insert, bind_merge, bind_query, bind_update
 from midstream.relations.definition import kind_of
 from midstream.relations.query import ContinuousQuery, MaterializedView, Queue, Trigger
 from midstream.relations.schema import RowHolder
 from midstream.relations.stream import Stream
 from midstream.relations.table import Column, Table
-from midstream.relations.view import ContinuousView, View
+from midstream.relations.view import View
 from midstream.runtime import copying, definitions, query
 from midstream.runtime.alterations import alter_table
 from midstream.runtime.continuous.stored_views import create_materialized_view
 from midstream.runtime.definitions import relations_read
 from midstream.runtime.new_streams import create_stream
-from midstream.runtime.reading import Beside, Picture
-from midstream.runtime.results import Moment
+from midstream.runtime.reading import Beside
 from midstream.runtime.settings import SETTINGS, read_setting
-from midstream.runtime.stored_schema import StateSchema, TransactionSchema
-from midstream.runtime.transaction import Glimpse, Transaction
+from midstream.runtime.stored_schema import StateSchema, stored_answers
+from midstream.runtime.transaction import Transaction
 from midstream.runtime.writing import Writer
 from midstream.serving import continuous, showing
 from midstream.serving.dequeuing import dequeued
 from midstream.serving.result import Result
+from midstream.serving.seeing import seen_by
 from midstream.serving.session import ATTEMPTS, Session
 from midstream.serving.values import listed_columns, without_query
 from midstream.sql.mentions import assigned_columns, place_of_name, place_of_parameter, place_of_value
@@ -123,14 +122,18 @@ def select(session: Session, statement: Select, context: BindContext) -> Result:
     recomputed = continuous.recomputed(session, statement, context)
     if recomputed is not None:
         return recomputed
+    return _read_again(session, lambda: _select(session, statement, context))
+
+
+def _read_again(session: Session, read: Callable[[], Result]) -> Result:
+    """If a view was replaced meanwhile, what is there now answers, or says that it is gone."""
     for _ in range(ATTEMPTS - 1):
         try:
-            return _select(session, statement, context)
+            return read()
         except TransactionConflict:
-            # A view was replaced meanwhile: what is there now answers, or says that it is gone.
             if session.in_transaction:
                 raise
-    return _select(session, statement, context)
+    return read()
 
 
 def _select(session: Session, statement: Select, context: BindContext) -> Result:
@@ -145,7 +148,7 @@ def _select(session: Session, statement: Select, context: BindContext) -> Result
         else:
             rest = replace(context, taken_out=taken.highest_parameter)
             bound = bind_query(taken.query, taken.schema(session, transaction.state), rest)
-        picture = _seen(session, transaction, bound, cancellation)
+        picture = seen_by(session, transaction, bound, cancellation)
         if taken is not None:
             picture = Beside(picture, taken.rows)
         table = query.run_query(store, picture, bound, session.settings, cancellation)
@@ -164,51 +167,15 @@ def _bound(session: Session, statement: Select, transaction: Transaction, contex
     text = statement.query.text
     found = known.get(text) if not context.parameters else None
     if found is not None and found[0] is relations:
-        return cast(BoundQuery, found[1])
-    kind = TransactionSchema if session.in_transaction else StateSchema
-    bound = bind_query(statement.query, kind(session.store.catalog, transaction.state), context)
+        bound = cast(BoundQuery, found[1])
+        if not session.in_transaction or not stored_answers(bound):
+            return bound
+    bound = bind_query(statement.query, session.schema(transaction.state), context)
     if not context.parameters and bound.is_timeless and len(text) < 4000 and not session.in_transaction:
         if len(known) >= 200:
             known.clear()
         known[text] = (relations, bound)
     return bound
-
-
-def _seen(session: Session, transaction: Transaction, bound: BoundQuery, cancellation: Cancellation) -> Picture:
-    """What a query sees. With continuous views in it, all that it reads is of the SCN of their results; in a
-    transaction its tables stay as they were when that began, since streams take no part in it; what it sees of these is
-    never older than its tables."""
-    views = [scan.relation for scan in bound.scans if isinstance(scan.relation, ContinuousView)]
-    if not views:
-        return _with_stored(session, transaction, bound, cancellation)
-    new = next((view for view in views if view.id in transaction.defined), None)
-    if new is not None:
-        raise Unsupported(
-            f'view "{new.name}" can be read after COMMIT',
-            detail="A continuous view begins with the commit that creates it.",
-        )
-    if not session.in_transaction:
-        return session.store.queries.materialized.moment(views, _stored_in(bound), session.settings, cancellation)
-    moment = session.store.views.moment(views, session.settings, cancellation, transaction.state.scn)
-    return Moment(transaction.state, moment.results, transaction.changes)
-
-
-def _with_stored(session: Session, transaction: Transaction, bound: BoundQuery, cancellation: Cancellation) -> Picture:
-    """Materialized views that are kept on commit have the answers of the SCN at which everything is read."""
-    stored = _stored_in(bound)
-    if session.in_transaction or not any(view.when == "on commit" for view in stored):
-        return transaction
-    materialized = session.store.queries.materialized
-    state = materialized.bring(stored, cancellation)
-    return Glimpse(state, dict(transaction.changes))
-
-
-def _stored_in(bound: BoundQuery) -> list[MaterializedView]:
-    return [
-        scan.relation
-        for scan in bound.scans
-        if isinstance(scan.relation, MaterializedView) and scan.source in ("table", "changes") and scan.as_of is None
-    ]
 
 
 def _refuse_parameters(statement: Statement | str) -> None:
@@ -272,24 +239,24 @@ def write(
 
     def work(writer: Writer) -> int:
         picture = writer.transaction
-        schema = StateSchema(session.store.catalog, picture.state)
         match statement:
             case InsertValues(table=name):
                 return _insert_values(writer, target_of(picture, name, "insert into", statement), statement)
             case InsertQuery(table=name):
                 target = target_of(picture, name, "insert into", statement)
                 _refuse_own_rows(target, statement, picture)
-                return writer.insert_query(target, bind_insert(statement, target, schema, context))
+                bound = writer.bound(lambda schema: bind_insert(statement, target, schema, context))
+                return writer.insert_query(target, bound)
             case Update(table=name):
                 table = table_to_write(picture, name, "update", statement)
-                bound = bind_update(statement, table, schema, context)
+                bound = writer.bound(lambda schema: bind_update(statement, table, schema, context))
                 return writer.update(table, bound, assigned_columns(statement))
             case Delete(table=name):
                 table = table_to_write(picture, name, "delete from", statement)
-                return writer.delete(table, bind_delete(statement, table, schema, context))
+                return writer.delete(table, writer.bound(lambda schema: bind_delete(statement, table, schema, context)))
             case Merge(table=name):
                 table = table_to_write(picture, name, "merge into", statement)
-                return writer.merge(table, bind_merge(statement, table, schema, context))
+                return writer.merge(table, writer.bound(lambda schema: bind_merge(statement, table, schema, context)))
 
     rows, scn = session.writing(work, context)
     tag = {InsertValues: "INSERT 0", InsertQuery: "INSERT 0", Update: "UPDATE", Delete: "DELETE", Merge: "MERGE"}
@@ -367,10 +334,13 @@ def copy_from(session: Session, statement: Copy, context: BindContext) -> Result
 
 
 def copy_to(session: Session, statement: Copy, context: BindContext) -> Result:
+    return _read_again(session, lambda: _copy_to(session, statement, context))
+
+
+def _copy_to(session: Session, statement: Copy, context: BindContext) -> Result:
     with session.reading() as picture, session.cancellable() as cancellation:
-        schema = StateSchema(session.store.catalog, picture.state)
-        bound = _bind_copied(statement, schema, context)
-        seen = _seen(session, picture, bound, cancellation)
+        bound = _bind_copied(statement, session.schema(picture.state), context)
+        seen = seen_by(session, picture, bound, cancellation)
         table = query.run_query(session.store, seen, bound, session.settings, cancellation)
         rows = copying.copy_out(table, [output.type for output in bound.outputs], statement)
     return Result(status=f"COPY {rows}", scn=picture.state.scn)

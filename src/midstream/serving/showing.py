@@ -19,11 +19,13 @@ from midstream.relations.view import ContinuousView, View
 from midstream.runtime import query
 from midstream.runtime.definitions import reads_stream, relations_read
 from midstream.runtime.lateness import late_reader
+from midstream.runtime.results import Moment
 from midstream.runtime.results import Result as ViewResult
 from midstream.runtime.settings import SETTINGS, read_setting
 from midstream.runtime.stored_schema import StateSchema
 from midstream.serving import query_plans
 from midstream.serving.result import Result, Row
+from midstream.serving.seeing import seen_by
 from midstream.serving.session import Session
 from midstream.serving.values import without_query
 from midstream.serving.view_plans import explain_new, explain_view, facts_of, frozen_tables, measure_view
@@ -311,7 +313,7 @@ def explain(session: Session, statement: Explain, context: BindContext) -> Resul
             target = without_query(session, target, context)
         if isinstance(target, InsertValues):
             return _explain_values(schema, target, statement.analyze)
-        bound = _bound(target, schema, context)
+        bound = _bound(target, session.schema(picture.state), context)
         views = [scan.relation for scan in bound.scans if isinstance(scan.relation, ContinuousView)]
         known = session.store.views.known(views, picture.state) if views else picture
         choice, sources = query.prepare(session.store, known, bound, session.settings)
@@ -321,14 +323,12 @@ def explain(session: Session, statement: Explain, context: BindContext) -> Resul
             lines.insert(0, f"An ordinary view: its query runs at each read, over {reads or 'no relation'}.")
         if statement.analyze and isinstance(target, Select):
             started = time.perf_counter()
-            moment = session.store.views.moment(views, session.settings, cancellation) if views else None
+            shown = seen_by(session, picture, bound, cancellation)
             fresh = time.perf_counter() - started
-            table = query.run_query(session.store, moment or picture, bound, session.settings, cancellation)
+            table = query.run_query(session.store, shown, bound, session.settings, cancellation)
             seconds = time.perf_counter() - started
-            for view in views if moment is not None else ():
-                result = moment.results[view.id] if moment is not None else None
-                if result is not None:
-                    lines.append(_view_cost(view, result, fresh))
+            if isinstance(shown, Moment):
+                lines += [_view_cost(view, shown.results[view.id], fresh) for view in views]
             lines.append(f"Ran in {seconds * 1000:,.0f} ms, {table.num_rows:,} rows.")
         elif statement.analyze:
             raise _only_read()

@@ -169,8 +169,6 @@ def define_query(store: Store, query: Sql, state: CatalogState, context: BindCon
     for scan in bound.scans:
         _check_source(scan.relation, scan.source)
     reads = relations_read(query, state)
-    if name in reads:
-        raise InvalidDefinition(f'"{name}" would read itself', sqlstate="42P17")
     text = freeze_stars(query, schema, context, prepared=row_tree).text
     return Definition(bound, text, reads)
 
