@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from midstream.errors import TransactionConflict, UndefinedName, Unsupported, WrongObject
 from midstream.plan import BindContext, BoundQuery, bind_delete, bind_insert, bind_merge, bind_query, bind_update
+from midstream.plan.context import CHANGE_COLUMNS
 from midstream.plan.explain import explain_query
 from midstream.relations.catalog import CatalogState
 from midstream.relations.query import ContinuousQuery, MaterializedView, Queue, Trigger
@@ -30,7 +31,7 @@ from midstream.serving.session import Session
 from midstream.serving.values import without_query
 from midstream.serving.view_plans import explain_new, explain_view, facts_of, frozen_tables, measure_view
 from midstream.sql import parse_query
-from midstream.sql.mentions import place_of_name
+from midstream.sql.mentions import columns_named, place_of_name
 from midstream.sql.statements import (
     CreateContinuousQuery,
     CreateTableAs,
@@ -237,6 +238,9 @@ def describe(session: Session, name: Name) -> Result:
     late = state.relations.get(name.removeprefix("late_")) if name.startswith("late_") else None
     if relation is None and isinstance(late, Stream):
         relation = Stream(late.id, name, tuple(replace(column, default=None) for column in late.columns))
+    logged = state.relations.get(name.removeprefix("clog_")) if name.startswith("clog_") else None
+    if relation is None and isinstance(logged, Table):
+        relation = _change_log(name, logged)
     if relation is None:
         raise UndefinedName(f'relation "{name}" does not exist', hint=did_you_mean(name, state))
     columns = [("name", TEXT), ("type", TEXT), ("not_null", BOOLEAN), ("default", TEXT), ("constraints", TEXT)]
@@ -258,6 +262,12 @@ def describe(session: Session, name: Name) -> Result:
     return result
 
 
+def _change_log(name: str, table: Table) -> View:
+    """As DESCRIBE sees it: its columns are NULL where the table's once were not there."""
+    own = tuple((column.name, column.type) for column in table.columns)
+    return View(table.id, name, own + CHANGE_COLUMNS, "", (table.name,))
+
+
 def _constraints_of(table: RowHolder, column: str) -> list[str]:
     texts = [text for constraint in table.constraints if (text := _constraint_text(constraint, column))]
     return [*texts, "TIMESTAMP"] if isinstance(table, Stream) and table.timestamp == column else texts
@@ -272,7 +282,7 @@ def _constraint_text(constraint: TableConstraint, column: str) -> str:
             text = f"REFERENCES {table} ({', '.join(referred)}) ON DELETE {on_delete.upper()}"
             return text if column in columns else ""
         case CheckConstraint(condition=condition):
-            return f"CHECK ({condition})" if column in condition else ""
+            return f"CHECK ({condition})" if column in columns_named(parse_query(f"SELECT {condition}")) else ""
         case _:
             parts = f" PARTITION BY {', '.join(constraint.partition_by)}" if constraint.partition_by else ""
             text = f"{'STRICTLY ' if constraint.strictly else ''}INCREASING {constraint.column}{parts}"
