@@ -200,6 +200,26 @@ def test_what_is_written_from_a_view_is_its_answer_at_that_commit(
     assert rows(shop, "SELECT uid, n FROM seen") == WRITES[write]
 
 
+def test_a_continuous_view_reads_the_answer_of_its_own_scn(shop: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    shop.sql(f"CREATE MATERIALIZED VIEW totals AS {TOTALS}; CREATE STREAM clicks (uid bigint)")
+    # Nobody refreshes the view in the background.
+    monkeypatch.setattr(shop._store.queries, "wake", lambda: None)
+    shop.sql("INSERT INTO orders VALUES (13, 2, 9)")
+    shop.sql(
+        "CREATE VIEW frozen AS SELECT t.uid, sum(t.n) AS n FROM clicks c JOIN totals t ON t.uid = c.uid GROUP BY t.uid"
+    )
+    shop.sql(
+        "CREATE VIEW living AS SELECT c.uid, c.clicks, t.n FROM "
+        "(SELECT uid, count(*) AS clicks FROM clicks GROUP BY uid) c JOIN totals t ON t.uid = c.uid"
+    )
+    shop.sql("INSERT INTO clicks VALUES (1), (2)")
+    assert rows(shop, "SELECT * FROM frozen") == [(1, 2), (2, 2)]
+    assert rows(shop, "SELECT * FROM living") == [(1, 1, 2), (2, 1, 2)]
+    shop.sql("INSERT INTO orders VALUES (14, 2, 9)")
+    assert rows(shop, "SELECT * FROM frozen") == [(1, 2), (2, 2)]
+    assert rows(shop, "SELECT l.*, t.n FROM living l JOIN totals t ON t.uid = l.uid") == [(1, 1, 2, 2), (2, 1, 3, 3)]
+
+
 def test_a_copy_of_a_view_has_what_the_transaction_changed(shop: Any, tmp_path: Path) -> None:
     shop.sql(f"CREATE MATERIALIZED VIEW totals AS {TOTALS}")
     shop.sql("BEGIN; INSERT INTO orders VALUES (13, 2, 9)")

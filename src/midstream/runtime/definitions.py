@@ -41,7 +41,7 @@ from midstream.relations.view import ContinuousView, View
 from midstream.runtime.lateness import late_reader
 from midstream.runtime.rows import STREAM_MARKS
 from midstream.runtime.store import Store
-from midstream.runtime.stored_schema import StateSchema
+from midstream.runtime.stored_schema import ComputedSchema, StateSchema
 from midstream.runtime.transaction import Transaction
 from midstream.runtime.views import how_to_cut
 from midstream.runtime.writing import Writer
@@ -509,7 +509,7 @@ def _still_binds(store: Store, view: Reader, state: CatalogState, context: BindC
         if isinstance(view, ContinuousQuery):
             return _types(bind_query(row_query(parse_query(view.query)), schema, context).outputs) == _types_of(view)
         if isinstance(view, ContinuousView):
-            plan = store.views.cut(view, schema, context)
+            plan = store.views.cut(view, ComputedSchema(store.catalog, state), context)
             return _types(plan.outputs) == _types_of(view) and store.views.keeps(view, plan)
         return _types(bind_query(parse_query(view.query), schema, context).outputs) == _types_of(view)
     except Error:

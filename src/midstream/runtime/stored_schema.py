@@ -27,8 +27,9 @@ class StateSchema:
 
 
 @dataclass(frozen=True)
-class TransactionSchema(StateSchema):
-    """The same inside a transaction: a materialized view is its query, over what the transaction sees."""
+class ComputedSchema(StateSchema):
+    """The same where stored answers do not count: a materialized view that is kept on commit is its query. So it is
+    inside a transaction, over what that sees, and for what is kept of streams, over the tables of any SCN."""
 
     def relation(self, name: str, as_of: int | None = None) -> Relation | None:
         found = super().relation(name, as_of)

@@ -30,7 +30,7 @@ from midstream.runtime.constraints.single_rows import check_rows, raise_for, row
 from midstream.runtime.query import prepare, renamed
 from midstream.runtime.rows import FEW_ROWS, RowSet, as_stored, physical_schema, stored_columns
 from midstream.runtime.store import ID_BLOCK
-from midstream.runtime.stored_schema import StateSchema, TransactionSchema, stored_answers
+from midstream.runtime.stored_schema import ComputedSchema, StateSchema, stored_answers
 from midstream.runtime.transaction import ID_COLUMNS, StatementChange, Transaction, discard
 from midstream.types import TEXT, Type
 
@@ -63,7 +63,7 @@ class Writer:
             with suppress(TransactionConflict):
                 transaction.store.queries.materialized.bring_to_base(transaction, stored)
                 return found
-        return bind(TransactionSchema(catalog, transaction.state))
+        return bind(ComputedSchema(catalog, transaction.state))
 
     # --- INSERT ----------------------------------------------------------------------------------
 

@@ -31,7 +31,7 @@ from midstream.relations.table import Column
 from midstream.runtime.commit import commit
 from midstream.runtime.settings import SETTINGS
 from midstream.runtime.store import Store
-from midstream.runtime.stored_schema import StateSchema, TransactionSchema
+from midstream.runtime.stored_schema import ComputedSchema, StateSchema
 from midstream.runtime.transaction import Transaction
 from midstream.runtime.writing import Writer
 from midstream.serving.result import Result
@@ -171,7 +171,7 @@ class Session:
 
     def schema(self, state: CatalogState) -> StateSchema:
         """What names stand for in a query of this session."""
-        kind = TransactionSchema if self.in_transaction else StateSchema
+        kind = ComputedSchema if self.in_transaction else StateSchema
         return kind(self.store.catalog, state)
 
     @contextmanager
