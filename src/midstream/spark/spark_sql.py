@@ -99,7 +99,8 @@ def spark_type(type_: Type) -> str:
 def spark_rows(spark: SparkSession, rows: Rows, work_folder: Path) -> DataFrame:
     """The driver's rows, through a Parquet file: the way that Spark reads fastest."""
     path = work_folder / f"rows-{uuid.uuid4().hex}.parquet"
-    pq.write_table(stored_table(rows.table), path, compression="none")
+    # Arrow leaves NaN out of the largest value of a column, by which Spark would pass it over.
+    pq.write_table(stored_table(rows.table), path, compression="none", write_statistics=False)
     return spark.read.parquet(str(path))
 
 
