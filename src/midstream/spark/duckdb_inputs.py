@@ -73,6 +73,7 @@ class _Branch:
     ranges: RowRanges | None
     places: list[int]
     """Where the files stand in the input, for their file values."""
+    bounded_floats: frozenset[str] = frozenset()
 
 
 def _branches(files: Files) -> list[_Branch]:
@@ -83,8 +84,8 @@ def _branches(files: Files) -> list[_Branch]:
         if taken is not None and not taken:
             continue
         ranges = None if taken is None or _all(taken, footer) else footer.row_ranges(taken)
-        key = (footer.columns, ranges if ranges is None else (place, ranges))
-        branch = branches.setdefault(key, _Branch(dict(footer.columns), ranges, []))
+        key = (footer.columns, footer.bounded_floats, ranges if ranges is None else (place, ranges))
+        branch = branches.setdefault(key, _Branch(dict(footer.columns), ranges, [], footer.bounded_floats))
         branch.places.append(place)
     return list(branches.values()) or [_Branch({}, (), [0])]
 
@@ -96,7 +97,7 @@ def _all(taken: tuple[int, ...], footer: Footer) -> bool:
 
 
 def _parquet_branch(branch: _Branch, files: Files) -> str:
-    columns = [_stored_column(column, branch.stored) for column in files.columns]
+    columns = [_stored_column(column, branch) for column in files.columns]
     columns += [_file_value(name, type_, values, branch.places) for name, type_, values in files.file_values]
     if files.numbered:
         columns.append(f"file_row_number AS {quote_name(files.numbered)}")
@@ -121,12 +122,16 @@ def _in_ranges(ranges: RowRanges) -> str:
     return " OR ".join(tests) or "false"
 
 
-def _stored_column(column: FileColumn, stored: dict[str, pa.DataType]) -> str:
-    name = column.stored_as or column.name
+def _stored_column(column: FileColumn, branch: _Branch) -> str:
+    name, stored = column.stored_as or column.name, branch.stored
     declared = duckdb_type(column.type)
     if name not in stored:
         return f"CAST(NULL AS {declared}) AS {quote_name(column.name)}"
     value = quote_name(name)
+    if name in branch.bounded_floats:
+        # DuckDB goes by the largest value that a file tells, and finds no NaN above it.
+        kind = "FLOAT" if pa.types.is_float32(stored[name]) else "DOUBLE"
+        value = f"CASE WHEN isnan({value}) THEN CAST('NaN' AS {kind}) ELSE {value} END"
     if not same_type(stored[name], stored_type(column.type)):
         value = f"CAST({value} AS {declared})"
     return f"{value} AS {quote_name(column.name)}"

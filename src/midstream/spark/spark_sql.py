@@ -131,10 +131,18 @@ def spark_input(spark: SparkSession, files: Files) -> DataFrame:
     # Paths are names of files, never patterns; Spark's own readers of tables say so by the same option.
     reader = spark.read.schema(schema).option("__globPaths__", "false")
     frame = reader.parquet(*dict.fromkeys(files.paths))
-    columns = [frame[quote_name(c.stored_as or c.name)].alias(c.name) for c in files.columns]
+    columns = [_as_column(frame[quote_name(c.stored_as or c.name)], c.type).alias(c.name) for c in files.columns]
     if not files.file_values and files.row_groups is None and not files.numbered:
         return frame.select(*columns)
     return _joined_with_its_files(spark, frame, columns, files)
+
+
+def _as_column(stored: Column, type_: Type) -> Column:
+    """Spark goes by the largest value that a file tells of a column. Many writers leave NaN out, though it is larger
+    than every number. Of an expression it knows none."""
+    from pyspark.sql import functions as f
+
+    return f.when(f.isnan(stored), f.lit("NaN").cast(spark_type(type_))).otherwise(stored) if type_.is_float else stored
 
 
 def _joined_with_its_files(spark: SparkSession, frame: DataFrame, columns: list[Column], files: Files) -> DataFrame:
