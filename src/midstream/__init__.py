@@ -24,7 +24,7 @@ The layers, lowest first, with what each may import:
     serving       sessions, results, SHOW and EXPLAIN                   <- errors, types, kernels, sql, relations, plan, maintenance, ingest, runtime
     database      all of it wired together                              <- errors, log, maintenance, runtime, serving, spark
     api           the way in                                            <- spark, database
-    cli           the shell and the commands                            <- errors, spark, api
+    cli           the shell and the commands                            <- errors, ingest, spark, api
 """  # noqa: E501
 
 from __future__ import annotations

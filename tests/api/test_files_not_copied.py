@@ -149,3 +149,20 @@ def test_a_view_that_cannot_compute_with_a_row_keeps_no_file_out(counted: Any, f
     assert rows(counted, "SELECT * FROM counts ORDER BY k") == ONCE
     with pytest.raises(midstream.Error, match="division by zero"):
         counted.sql("SELECT * FROM broken").fetchall()
+
+
+@pytest.mark.parametrize("kernel", ["duckdb", "spark"])
+@pytest.mark.parametrize("options", ["", "WITH (retain = '1 day')"])
+def test_nan_is_found_in_a_file_that_leaves_it_out_of_its_largest_value(
+    db: Any, tmp_path: Path, options: str, kernel: str
+) -> None:
+    path = tmp_path / "measured.parquet"
+    pq.write_table(pa.table({"k": ["a", "a", "b"], "x": [float("nan"), 1.0, 2.0]}), path)
+    with db.session() as session:
+        session.sql(f"SET kernel = '{kernel}'")
+        session.sql(f"CREATE STREAM measured (k text, x double precision) {options}")
+        session.sql("CREATE VIEW missing AS SELECT k, count(*) AS n FROM measured WHERE x = 'NaN' GROUP BY k")
+        copy(session, path, "measured")
+        assert rows(session, "SELECT * FROM missing") == [("a", 1)]
+        if options:
+            assert rows(session, "SELECT k FROM measured WHERE x > 100") == [("a",)]

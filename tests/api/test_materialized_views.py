@@ -161,6 +161,100 @@ def test_a_view_made_while_rows_come_loses_and_doubles_none(shop: Any) -> None:
         assert rows(shop, f"SELECT oid FROM seen_{n}") == there
 
 
+def test_a_transaction_sees_its_own_changes_in_a_view_that_was_read_before(shop: Any) -> None:
+    shop.sql(f"CREATE MATERIALIZED VIEW totals AS {TOTALS}")
+    assert rows(shop, "SELECT * FROM totals") == [(1, 2, 12), (2, 1, 1)]
+    shop.sql("BEGIN; INSERT INTO orders VALUES (13, 2, 9)")
+    assert rows(shop, "SELECT * FROM totals") == [(1, 2, 12), (2, 2, 10)]
+    shop.sql("ROLLBACK")
+    assert rows(shop, "SELECT * FROM totals") == [(1, 2, 12), (2, 1, 1)]
+
+
+WRITES = {
+    "INSERT INTO seen SELECT uid, n FROM totals": [(1, 3), (2, 1)],
+    "UPDATE seen SET n = totals.n FROM totals WHERE totals.uid = seen.uid": [(1, 3)],
+    "DELETE FROM seen WHERE uid IN (SELECT uid FROM totals WHERE n = 3)": [],
+    "MERGE INTO seen USING totals ON totals.uid = seen.uid WHEN MATCHED THEN UPDATE SET n = totals.n "
+    "WHEN NOT MATCHED THEN INSERT VALUES (totals.uid, totals.n)": [(1, 3), (2, 1)],
+    "DROP TABLE seen; CREATE TABLE seen AS SELECT uid, n FROM totals": [(1, 3), (2, 1)],
+}
+
+
+@pytest.mark.parametrize("opening", ["", "BEGIN"])
+@pytest.mark.parametrize("write", WRITES)
+def test_what_is_written_from_a_view_is_its_answer_at_that_commit(
+    shop: Any, monkeypatch: pytest.MonkeyPatch, write: str, opening: str
+) -> None:
+    shop.sql(f"CREATE MATERIALIZED VIEW totals AS {TOTALS}")
+    shop.sql("CREATE TABLE seen (uid bigint, n bigint)")
+    if not write.startswith("INSERT"):
+        shop.sql("INSERT INTO seen VALUES (1, 0)")
+    # Nobody refreshes the view in the background.
+    monkeypatch.setattr(shop._store.queries, "wake", lambda: None)
+    shop.sql(opening)
+    shop.sql("INSERT INTO orders VALUES (13, 1, 9)")
+    shop.sql(write)
+    assert rows(shop, "SELECT uid, n FROM seen") == WRITES[write]
+    if opening:
+        shop.sql("COMMIT")
+    assert rows(shop, "SELECT uid, n FROM seen") == WRITES[write]
+
+
+def test_a_continuous_view_reads_the_answer_of_its_own_scn(shop: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    shop.sql(f"CREATE MATERIALIZED VIEW totals AS {TOTALS}; CREATE STREAM clicks (uid bigint)")
+    # Nobody refreshes the view in the background.
+    monkeypatch.setattr(shop._store.queries, "wake", lambda: None)
+    shop.sql("INSERT INTO orders VALUES (13, 2, 9)")
+    shop.sql(
+        "CREATE VIEW frozen AS SELECT t.uid, sum(t.n) AS n FROM clicks c JOIN totals t ON t.uid = c.uid GROUP BY t.uid"
+    )
+    shop.sql(
+        "CREATE VIEW living AS SELECT c.uid, c.clicks, t.n FROM "
+        "(SELECT uid, count(*) AS clicks FROM clicks GROUP BY uid) c JOIN totals t ON t.uid = c.uid"
+    )
+    shop.sql("INSERT INTO clicks VALUES (1), (2)")
+    assert rows(shop, "SELECT * FROM frozen") == [(1, 2), (2, 2)]
+    assert rows(shop, "SELECT * FROM living") == [(1, 1, 2), (2, 1, 2)]
+    shop.sql("INSERT INTO orders VALUES (14, 2, 9)")
+    assert rows(shop, "SELECT * FROM frozen") == [(1, 2), (2, 2)]
+    assert rows(shop, "SELECT l.*, t.n FROM living l JOIN totals t ON t.uid = l.uid") == [(1, 1, 2, 2), (2, 1, 3, 3)]
+
+
+def test_a_copy_of_a_view_has_what_the_transaction_changed(shop: Any, tmp_path: Path) -> None:
+    shop.sql(f"CREATE MATERIALIZED VIEW totals AS {TOTALS}")
+    shop.sql("BEGIN; INSERT INTO orders VALUES (13, 2, 9)")
+    shop.sql(f"COPY (SELECT uid, n FROM totals ORDER BY uid) TO '{tmp_path}/totals.csv' CSV")
+    shop.sql("ROLLBACK")
+    assert (tmp_path / "totals.csv").read_text() == "1,2\n2,2\n"
+
+
+@pytest.mark.parametrize("source", ["totals CHANGES FROM SCN 5 TO SCN 5", "clog_totals"])
+def test_changes_of_a_view_are_not_read_inside_a_transaction(shop: Any, source: str) -> None:
+    shop.sql(f"CREATE MATERIALIZED VIEW totals AS {TOTALS}")
+    shop.sql("BEGIN")
+    error = fault(lambda: shop.sql(f"SELECT * FROM {source}"))
+    shop.sql("ROLLBACK")
+    assert (error.sqlstate, error.position) == ("25001", (1, 15))
+    assert rows(shop, "SELECT uid, n FROM clog_totals") == [(1, 2), (2, 1)]
+
+
+def test_a_read_of_a_view_that_is_replaced_meanwhile_reads_the_new_one(
+    shop: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop.sql(f"CREATE MATERIALIZED VIEW totals AS {TOTALS}")
+    shop.sql("CREATE VIEW also AS SELECT uid, n FROM totals")
+    materialized = shop._store.queries.materialized
+    bring = materialized.bring
+
+    def replaced_first(*arguments: Any) -> Any:
+        monkeypatch.undo()
+        shop.session().sql(f"CREATE OR REPLACE MATERIALIZED VIEW totals AS SELECT uid, n + 1 AS n FROM ({TOTALS})")
+        return bring(*arguments)
+
+    monkeypatch.setattr(materialized, "bring", replaced_first)
+    assert rows(shop, "SELECT * FROM also") == [(1, 3), (2, 2)]
+
+
 def test_waiting_takes_views(shop: Any) -> None:
     shop.sql(f"CREATE MATERIALIZED VIEW totals AS {TOTALS}")
     shop.wait("totals", shop.sql("INSERT INTO orders VALUES (13, 2, 9)").scn)
@@ -341,6 +435,39 @@ def test_replacing_is_refused_if_a_reader_would_break(shop: Any) -> None:
     shop.sql("CREATE MATERIALIZED VIEW most AS SELECT max(price) AS price FROM totals")
     refuses(shop, "CREATE OR REPLACE MATERIALIZED VIEW totals AS SELECT id FROM users", "most")
     assert rows(shop, "SELECT * FROM most") == [(12,)]
+
+
+@pytest.mark.parametrize("through", ["totals", "most", "named"])
+def test_a_view_that_would_read_itself_through_others_is_refused(shop: Any, through: str) -> None:
+    shop.sql(f"CREATE MATERIALIZED VIEW totals AS {TOTALS}")
+    shop.sql("CREATE MATERIALIZED VIEW most AS SELECT uid, price FROM totals; CREATE VIEW named AS SELECT * FROM most")
+    error = refuses(shop, f"CREATE OR REPLACE MATERIALIZED VIEW totals AS SELECT uid, 1 AS n, price FROM {through}")
+    assert (error.sqlstate, error.position) == ("42P17", (1, 78))
+    assert error.message == 'view "totals" would read itself'
+    assert rows(shop, "SELECT * FROM named") == [(1, 12), (2, 1)]
+
+
+@pytest.mark.parametrize("made_anew", ["CREATE OR REPLACE", "DROP VIEW totals; CREATE"])
+def test_changes_are_not_told_across_a_view_that_was_made_anew(shop: Any, made_anew: str) -> None:
+    first = shop.sql(f"CREATE MATERIALIZED VIEW totals AS {TOTALS}").scn
+    last = shop.sql(f"{made_anew} MATERIALIZED VIEW totals AS SELECT oid FROM orders").scn
+    error = refuses(shop, f"SELECT * FROM totals CHANGES FROM SCN {first} TO SCN {last}", "made anew")
+    assert (error.sqlstate, error.position) == ("72000", (1, 15))
+    assert len(changes(shop, "totals", last, last)) == 3
+
+
+@pytest.mark.parametrize(
+    ("key", "columns"),
+    [
+        ('"Region, old"', ["Region, old"]),
+        (' "Region, old" , N', ["Region, old", "n"]),
+        ("N", ["n"]),
+    ],
+)
+def test_names_in_a_key_are_read_as_sql_reads_names(shop: Any, key: str, columns: list[str]) -> None:
+    query = """SELECT region AS "Region, old", sum(id) AS n FROM users GROUP BY region"""
+    shop.sql(f"CREATE MATERIALIZED VIEW per_region WITH (key = '{key}') AS {query}")
+    assert [row[0] for row in shop.sql("DESCRIBE per_region").fetchall() if row[2]] == columns
 
 
 def test_readers_of_a_replaced_view_read_the_new_one(shop: Any) -> None:

@@ -81,6 +81,18 @@ def test_show_prints_a_table(db: Any, capsys: pytest.CaptureFixture[str]) -> Non
         assert word in printed
 
 
+def test_show_prints_values_as_sql_writes_them(db: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    db.sql(r"SELECT true AS a, '\x00ff'::bytea AS b, ARRAY[1.10, NULL] AS c, interval '-1 hour' AS d").show()
+    assert capsys.readouterr().out.splitlines()[2].split() == "true | \\x00ff | {1.10,NULL} | -01:00:00".split()
+
+
+@pytest.mark.parametrize("query", ["SELECT 1 AS a, 2 AS a", "SELECT interval '1 mon' AS a"])
+def test_what_polars_cannot_hold_is_an_error_of_ours(db: Any, query: str) -> None:
+    with pytest.raises(midstream.Error, match="polars") as caught:
+        db.sql(query).pl()
+    assert (caught.value.sqlstate, caught.value.hint) == ("0A000", "Use .arrow().")
+
+
 def test_an_empty_result_has_its_columns(session: Any) -> None:
     result = session.sql("SELECT 1 AS a, 'x' AS b WHERE false")
     assert (result.columns, result.fetchall()) == (["a", "b"], [])

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from datetime import date, datetime, timezone
+from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
 
 import pytest
 
-from midstream.cli.formats import json_line, plain, unique_names
+from midstream.cli.formats import json_line, unique_names
 from midstream.cli.screen import plain_columns
+from midstream.ingest.printed import plain
 
 
 @pytest.mark.parametrize(
@@ -27,6 +28,9 @@ from midstream.cli.screen import plain_columns
         (date(2027, 1, 2), "2027-01-02"),
         (datetime(2027, 1, 2, 3, 4, 5), "2027-01-02 03:04:05"),
         (datetime(2027, 1, 2, 3, 4, 5, tzinfo=timezone.utc), "2027-01-02 03:04:05+00:00"),
+        (timedelta(days=1, hours=2), "1 day 02:00:00"),
+        (timedelta(hours=-1), "-01:00:00"),
+        (timedelta(days=-2, microseconds=-500000), "-2 days -00:00:00.5"),
         (b"\x00\xff", "\\x00ff"),
         ([1, None, 3], "{1,NULL,3}"),
         (["a b", "", "null", 'say "hi"', "x"], '{"a b","","null","say \\"hi\\"",x}'),

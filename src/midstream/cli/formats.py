@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, BinaryIO, Literal
 
 import pyarrow as pa
 
+from midstream.ingest.printed import plain, plain_float
+
 if TYPE_CHECKING:
     from midstream import Result
 
@@ -41,25 +43,6 @@ def write_arrow(result: Result, stream: BinaryIO) -> None:
     table = result.arrow()
     with pa.ipc.new_stream(stream, table.schema) as writer:
         writer.write_table(table)
-
-
-def plain(value: object) -> str:
-    """A value as text, as PostgreSQL prints it; NULL has no text and is the caller's."""
-    match value:
-        case bool():
-            return "true" if value else "false"
-        case float():
-            return _plain_float(value)
-        case Decimal():
-            return format(value, "f")
-        case datetime():
-            return value.isoformat(sep=" ")
-        case bytes():
-            return "\\x" + value.hex()
-        case list() | tuple():
-            return "{" + ",".join(_array_element(item) for item in value) + "}"
-        case _:
-            return str(value)
 
 
 def json_line(names: Sequence[str], types: Sequence[str], row: Sequence[object]) -> str:
@@ -92,27 +75,10 @@ def _csv_field(value: object) -> str:
     return text
 
 
-def _plain_float(value: float) -> str:
-    if math.isnan(value):
-        return "NaN"
-    if math.isinf(value):
-        return "Infinity" if value > 0 else "-Infinity"
-    return str(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)
-
-
-def _array_element(value: object) -> str:
-    if value is None:
-        return "NULL"
-    text = plain(value)
-    if isinstance(value, str) and (text == "" or text.upper() == "NULL" or any(c in text for c in '{},"\\ \t\n')):
-        return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
-    return text
-
-
 def _json_value(value: object, type: str) -> str:
     match value:
         case float() if not math.isfinite(value):
-            return json.dumps(_plain_float(value))
+            return json.dumps(plain_float(value))
         case Decimal():
             return format(value, "f")
         case list() | tuple():

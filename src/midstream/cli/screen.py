@@ -21,8 +21,8 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 from rich.table import Table
 from rich.text import Text
 
-from midstream.cli.formats import plain
 from midstream.errors import Error
+from midstream.ingest.printed import plain
 
 if TYPE_CHECKING:
     from midstream import Result

@@ -45,8 +45,14 @@ def print_value(type: Type, value: object) -> str:
     if isinstance(value, pa.MonthDayNano):
         return print_interval(value.months, value.days, value.nanoseconds // 1000)
     if isinstance(value, timedelta):
-        return print_interval(0, value.days, value.seconds * 1_000_000 + value.microseconds)
+        return _print_timedelta(value)
     return str(value)
+
+
+def _print_timedelta(value: timedelta) -> str:
+    """One sign for all of it: Python's own parts of -1 hour are -1 day and 23 hours."""
+    sign, length = (-1 if value < timedelta() else 1), abs(value)
+    return print_interval(0, sign * length.days, sign * (length.seconds * 1_000_000 + length.microseconds))
 
 
 def print_float(value: float, *, single: bool = False) -> str:
@@ -136,6 +142,44 @@ def _array_element(element: Type, value: object) -> str:
     if element.element is not None:
         return text
     if text == "" or text.upper() == "NULL" or _NEEDS_QUOTES.search(text):
+        return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    return text
+
+
+def plain(value: object) -> str:
+    """A plain Python value for people to read; NULL has no text and is the caller's."""
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case float():
+            return plain_float(value)
+        case Decimal():
+            return format(value, "f")
+        case timedelta():
+            return _print_timedelta(value)
+        case datetime():
+            return value.isoformat(sep=" ")
+        case bytes():
+            return "\\x" + value.hex()
+        case list() | tuple():
+            return "{" + ",".join(_plain_element(item) for item in value) + "}"
+        case _:
+            return str(value)
+
+
+def plain_float(value: float) -> str:
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "Infinity" if value > 0 else "-Infinity"
+    return str(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)
+
+
+def _plain_element(value: object) -> str:
+    if value is None:
+        return "NULL"
+    text = plain(value)
+    if isinstance(value, str) and (text == "" or text.upper() == "NULL" or any(c in text for c in '{},"\\ \t\n')):
         return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
     return text
 

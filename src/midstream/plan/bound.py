@@ -139,7 +139,9 @@ def refusals_of(tree: exp.Expression, scans: Sequence[Scan] = ()) -> dict[Kernel
     reasons = {kernel: refusal(tree, kernel) or shape_refusal(tree, kernel, columns) for kernel in KERNELS}
     found = {kernel: reason for kernel, reason in reasons.items() if reason is not None}
     if len(found) == len(KERNELS):
-        raise Unsupported("no kernel can run this", detail=" ".join(found.values()), position=place_of(tree))
+        raise Unsupported(
+            "no kernel can run this", detail="; ".join(dict.fromkeys(found.values())) + ".", position=place_of(tree)
+        )
     return found
 
 

@@ -17,6 +17,7 @@ from midstream.errors import (
     InvalidDefinition,
     Position,
     SqlSyntaxError,
+    TransactionError,
     UndefinedName,
     Unsupported,
     WrongObject,
@@ -43,7 +44,8 @@ from midstream.plan.scopes import Cte, Namespace, Scope, Source, SourceColumn, V
 from midstream.plan.support import not_yet, refuse_arguments
 from midstream.plan.trees import BoundTree, as_derived, rename_columns, source_columns, with_names
 from midstream.plan.windows import windowed_item
-from midstream.relations.query import ContinuousQuery, MaterializedView, Queue, Trigger
+from midstream.relations.query import ComputedView, ContinuousQuery, MaterializedView, Queue, Trigger
+from midstream.relations.schema import Relation
 from midstream.relations.stream import Stream
 from midstream.relations.table import Table
 from midstream.relations.view import ContinuousView, View
@@ -396,7 +398,7 @@ def _bind_named(binding: Binding, node: exp.Table, outer: Scope) -> Item:
     cte = outer.ctes.get(name) if node.args.get("reading") is None and not node.args.get("db") else None
     if cte is not None:
         return _cte_item(binding, cte, alias, node)
-    relation = binding.schema.relation(name, as_of) if as_of is not None else binding.schema.relation(name)
+    relation = _relation_at(binding, name, as_of, node) if as_of is not None else binding.schema.relation(name)
     if relation is None:
         return _change_log_item(binding, name, alias, node, as_of)
     if isinstance(relation, MaterializedView) and relation.when == "on commit" and as_of is not None:
@@ -583,6 +585,7 @@ def _change_log_item(
     )
     if table is None:
         raise undefined_relation(binding, name, node)
+    _refuse_computed(table, node)
     if not isinstance(table, Table):
         kind = "stream" if isinstance(table, Stream) else "view"
         raise WrongObject(f'"{table.name}" is a {kind}, and only tables have a change log', position=place_of(node))
@@ -608,6 +611,7 @@ def _changes_item(
     table = binding.schema.relation(name)
     if table is None:
         raise undefined_relation(binding, name, node)
+    _refuse_computed(table, node)
     if not isinstance(table, Table):
         raise WrongObject(
             f'"{name}" has no changes to read', hint="Tables and materialized views have.", position=place_of(node)
@@ -615,8 +619,7 @@ def _changes_item(
     first, last = (_scn(binding, reading.args[key], node) for key in ("first", "last"))
     if first > last:
         raise SqlSyntaxError("CHANGES goes from a commit to a later one", position=place_of(node))
-    if binding.schema.relation(name, first) is None:
-        raise HistoryGone(f'"{name}" was not there at SCN {first}', position=place_of(node))
+    _check_changes_from(binding, table, first, node)
     numbers = range(len(table.columns))
     listed = ", ".join(f"c{number} AS {written_name(table.column_names[number])}" for number in numbers)
     names = ", ".join([*(f"c{number}" for number in numbers), *CHANGE_COLUMNS])
@@ -627,6 +630,39 @@ def _changes_item(
     bound = queries.bind_query_tree(binding, forget_places(binding.parse_query(text)), Scope())
     given = alias if alias is not None else exp.TableAlias(this=quoted(name))
     return _derived_item(binding, bound, given, node)
+
+
+def _check_changes_from(binding: Binding, table: Table, first: int, node: exp.Table) -> None:
+    """Changes are told of one relation, not of another that had its name before."""
+    name, there = table.name, _relation_at(binding, table.name, first, node)
+    if there is None:
+        raise HistoryGone(f'"{name}" was not there at SCN {first}', position=place_of(node))
+    if there.id != table.id:
+        raise HistoryGone(
+            f'"{name}" was made anew after SCN {first}',
+            detail="How the rows of the old one became those of the new one is in no change log.",
+            hint=f"Begin at a later SCN: {CHANGE_LOG_PREFIX}{name} has all commits of the new one.",
+            position=place_of(node),
+        )
+
+
+def _relation_at(binding: Binding, name: str, scn: int, node: exp.Table) -> Relation | None:
+    try:
+        return binding.schema.relation(name, scn)
+    except HistoryGone as gone:
+        gone.position = gone.position or place_of(node)
+        raise
+
+
+def _refuse_computed(relation: Relation, node: exp.Table) -> None:
+    if isinstance(relation, ComputedView):
+        raise TransactionError(
+            f'the changes of "{relation.name}" cannot be read inside a transaction',
+            detail="There the view is its query, with what the transaction itself has changed.",
+            hint="Read them before BEGIN, or after COMMIT.",
+            sqlstate="25001",
+            position=place_of(node),
+        )
 
 
 def undefined_relation(binding: Binding, name: str, node: exp.Expression) -> UndefinedName:

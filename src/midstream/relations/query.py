@@ -81,10 +81,15 @@ class MaterializedView(Table):
         return self.primary_key
 
     @property
-    def as_view(self) -> View:
+    def as_view(self) -> ComputedView:
         """The same as an ordinary view."""
         columns = tuple((column.name, column.type) for column in self.columns)
-        return View(self.id, self.name, columns, self.query, self.reads)
+        return ComputedView(self.id, self.name, columns, self.query, self.reads)
+
+
+@dataclass(frozen=True)
+class ComputedView(View):
+    """A materialized view where its stored rows do not count: it is its query."""
 
 
 @dataclass(frozen=True)

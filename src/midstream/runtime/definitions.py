@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import cast
 
 from midstream.errors import (
     DependentObjects,
@@ -43,7 +42,7 @@ from midstream.runtime.lateness import late_reader
 from midstream.runtime.rows import STREAM_MARKS
 from midstream.runtime.seeing import schema_seen, seeing
 from midstream.runtime.store import Store
-from midstream.runtime.stored_schema import StateSchema
+from midstream.runtime.stored_schema import ComputedSchema, StateSchema
 from midstream.runtime.transaction import Transaction
 from midstream.runtime.views import how_to_cut
 from midstream.runtime.writing import Writer
@@ -65,6 +64,7 @@ from midstream.sql.statements import (
     Sql,
     Unique,
 )
+from midstream.sql.text import listed_names
 from midstream.types import Type
 
 RESERVED_COLUMNS = frozenset([ROW_ID, "_action", "_change_type", "_commit_version", "_commit_timestamp"])
@@ -333,7 +333,7 @@ def define_view(
     names[: len(statement.columns)] = statement.columns
     _check_column_names(statement, names)
     reads = relations_read(statement.query, state)
-    _check_not_around(statement, reads, state)
+    check_not_around(statement, reads, state)
     columns = tuple((name, output.type) for name, output in zip(names, outputs, strict=True))
     text = freeze_stars(statement.query, schema, context, takes_streams=stream is not None).text
     plain = (store.catalog.new_id(), statement.name, columns, text, reads)
@@ -365,7 +365,7 @@ def _check_column_names(statement: CreateView, names: Sequence[str]) -> None:
     raise DuplicateName(f'column "{twice}" specified more than once', hint=hint, sqlstate="42701", position=place)
 
 
-def _check_not_around(statement: CreateView, reads: Sequence[str], state: CatalogState) -> None:
+def check_not_around(statement: CreateView, reads: Sequence[str], state: CatalogState) -> None:
     """A view that takes the place of another may not read what reads that one."""
     above = {statement.name, *(reader.name for reader in readers_of(state, statement.name))}
     name = next((name for name in reads if name in above), None)
@@ -381,7 +381,9 @@ def _check_not_around(statement: CreateView, reads: Sequence[str], state: Catalo
 
 
 def _view_key(options: Mapping[str, object], names: Sequence[str]) -> tuple[str, ...]:
-    key = cast("tuple[str, ...]", options.get("key", ()))
+    if "key" not in options:
+        return ()
+    key = listed_names(str(options["key"]), names)
     for name in key:
         if name not in names:
             raise UndefinedName(
@@ -448,7 +450,7 @@ def read_option(name: str, value: object) -> object:
     if name == "retain":
         return _read_retain(value)
     if name == "key":
-        return tuple(part.strip() for part in str(value).split(","))
+        return str(value)
     if str(value).lower() not in ("true", "false", "on", "off", "1", "0"):
         raise InvalidParameter(f'option "{name}" takes true or false, not {value!r}', sqlstate="22023")
     return str(value).lower() in ("true", "on", "1")
@@ -514,7 +516,7 @@ def _still_binds(store: Store, view: Reader, state: CatalogState, context: BindC
         if isinstance(view, ContinuousQuery):
             return _types(bind_query(row_query(parse_query(view.query)), schema, context).outputs) == _types_of(view)
         if isinstance(view, ContinuousView):
-            plan = store.views.cut(view, schema, context)
+            plan = store.views.cut(view, ComputedSchema(store.catalog, state), context)
             return _types(plan.outputs) == _types_of(view) and store.views.keeps(view, plan)
         return _types(bind_query(parse_query(view.query), schema, context).outputs) == _types_of(view)
     except Error:

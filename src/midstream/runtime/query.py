@@ -38,7 +38,9 @@ def choose_kernel(bound: BoundQuery, input_bytes: int, settings: Mapping[str, ob
     if forced != "auto":
         return _forced("spark" if forced == "spark" else "duckdb", bound)
     if len(bound.refusals) > 1:
-        raise Unsupported("no kernel can run this query", detail="; ".join(bound.refusals.values()))
+        raise Unsupported(
+            "no kernel can run this query", detail="; ".join(dict.fromkeys(bound.refusals.values())) + "."
+        )
     if "duckdb" in bound.refusals:
         return Choice("spark", bound.refusals["duckdb"])
     if "spark" in bound.refusals:

@@ -15,17 +15,19 @@ from dataclasses import replace
 from midstream.errors import TransactionConflict, Unsupported
 from midstream.maintenance.engine import Cancellation
 from midstream.plan import BoundQuery
+from midstream.relations.catalog import CatalogState
 from midstream.relations.query import MaterializedView
+from midstream.relations.table import Table
 from midstream.relations.view import ContinuousView
 from midstream.runtime.reading import Picture
-from midstream.runtime.stored_schema import StateSchema, TransactionSchema
+from midstream.runtime.stored_schema import ComputedSchema, StateSchema
 from midstream.runtime.transaction import Transaction
 from midstream.runtime.writing import Writer
 
 
 def schema_seen(transaction: Transaction, *, is_alone: bool) -> StateSchema:
     """What names stand for: inside of a transaction, a view that is kept on commit is its query."""
-    kind = StateSchema if is_alone else TransactionSchema
+    kind = StateSchema if is_alone else ComputedSchema
     return kind(transaction.store.catalog, transaction.state)
 
 
@@ -39,8 +41,18 @@ def seen_alone(
         _bring_below(transaction, views, cancellation)
         return materialized.moment(views, stored, settings, cancellation)
     if any(view.when == "on commit" for view in stored):
-        return transaction.glimpse(materialized.bring(stored, cancellation))
+        state = materialized.bring(stored, cancellation)
+        _check_same(bound, transaction.state, state)
+        return transaction.glimpse(state)
     return transaction
+
+
+def _check_same(bound: BoundQuery, before: CatalogState, after: CatalogState) -> None:
+    """A query is bound to what was there before stored answers were brought up to date, and reads what is there now."""
+    names = {scan.relation.name for scan in bound.scans if isinstance(scan.relation, Table) and scan.as_of is None}
+    changed = next((name for name in names if before.relations.get(name) != after.relations.get(name)), None)
+    if changed is not None:
+        raise TransactionConflict(f'"{changed}" was changed meanwhile', hint="Run the statement again.")
 
 
 def _bring_below(transaction: Transaction, views: Iterable[ContinuousView], stop: Cancellation | None) -> None:

@@ -160,7 +160,7 @@ class Views:
     def plan(self, view: ContinuousView, state: CatalogState | None = None, *, pairs: bool = True) -> ViewPlan:
         """The view's query, cut; made again when definitions have changed. Without `pairs`, a join of windows is over
         the rows of both, which are kept either way."""
-        from midstream.runtime.stored_schema import StateSchema
+        from midstream.runtime.stored_schema import ComputedSchema
 
         state = state or self._store.catalog.state
         with self._lock:
@@ -168,7 +168,7 @@ class Views:
         if known is not None and known[0] is state.relations:
             return known[1]
         context = BindContext(state.scn, datetime.now(timezone.utc))
-        schema = StateSchema(self._store.catalog, state)
+        schema = ComputedSchema(self._store.catalog, state)
         plan = self.cut(view, schema, context, pairs=pairs)
         with self._lock:
             self._plans[view.id, pairs] = (state.relations, plan)
@@ -190,12 +190,12 @@ class Views:
 
     def _cut_by(self, view: ContinuousView, state: CatalogState, unit: int) -> ViewPlan:
         """The plan that a view would have with smaller basic windows."""
-        from midstream.runtime.stored_schema import StateSchema
+        from midstream.runtime.stored_schema import ComputedSchema
 
         context = BindContext(state.scn, datetime.now(timezone.utc))
         how = how_it_is_cut(view)
         how["unit"] = unit
-        return cut_view(parse_query(view.query), StateSchema(self._store.catalog, state), context, **how)
+        return cut_view(parse_query(view.query), ComputedSchema(self._store.catalog, state), context, **how)
 
     def _forget_plan(self, view_id: int) -> None:
         with self._lock:
@@ -217,9 +217,9 @@ class Views:
         self, query: Sql, state: CatalogState, context: BindContext, how: HowToCut
     ) -> tuple[ViewPlan, int | None]:
         """The plan of a new view, and the size of its basic windows if that is another view's."""
-        from midstream.runtime.stored_schema import StateSchema
+        from midstream.runtime.stored_schema import ComputedSchema
 
-        schema = StateSchema(self._store.catalog, state)
+        schema = ComputedSchema(self._store.catalog, state)
         plan, how = cut_view(query, schema, context, **how), how.copy()
         for unit in self._maker.common_units(plan, state):
             how["unit"] = unit

@@ -44,7 +44,7 @@ class Dequeued:
     """By query and subscriber: where it stood, and where it stands after the query."""
 
     def schema(self, session: Session, state: CatalogState) -> _Schema:
-        return _Schema(StateSchema(session.store.catalog, state), self.relations)
+        return _Schema(session.schema(state), self.relations)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import cast
 
@@ -16,7 +16,6 @@ from midstream.errors import (
     Unsupported,
     WrongObject,
 )
-from midstream.maintenance.engine import Cancellation
 from midstream.plan import BindContext, BoundQuery, bind_delete, bind_insert, bind_merge, bind_query, bind_update
 from midstream.relations.definition import kind_of
 from midstream.relations.query import ContinuousQuery, MaterializedView, Queue, Trigger
@@ -29,15 +28,16 @@ from midstream.runtime.alterations import alter_table
 from midstream.runtime.continuous.stored_views import create_materialized_view
 from midstream.runtime.definitions import relations_read
 from midstream.runtime.new_streams import create_stream
-from midstream.runtime.reading import Beside, Picture
-from midstream.runtime.seeing import schema_seen, seeing, seen_alone, seen_within
+from midstream.runtime.reading import Beside
+from midstream.runtime.seeing import schema_seen, seeing
 from midstream.runtime.settings import SETTINGS, read_setting
-from midstream.runtime.stored_schema import StateSchema
+from midstream.runtime.stored_schema import StateSchema, stored_answers
 from midstream.runtime.transaction import Transaction
 from midstream.runtime.writing import Writer
 from midstream.serving import continuous, showing
 from midstream.serving.dequeuing import dequeued
 from midstream.serving.result import Result
+from midstream.serving.seeing import seen_by
 from midstream.serving.session import ATTEMPTS, Session
 from midstream.serving.values import listed_columns, without_query
 from midstream.sql.mentions import assigned_columns, place_of_name, place_of_parameter, place_of_value
@@ -123,14 +123,18 @@ def select(session: Session, statement: Select, context: BindContext) -> Result:
     recomputed = continuous.recomputed(session, statement, context)
     if recomputed is not None:
         return recomputed
+    return _read_again(session, lambda: _select(session, statement, context))
+
+
+def _read_again(session: Session, read: Callable[[], Result]) -> Result:
+    """If a view was replaced meanwhile, what is there now answers, or says that it is gone."""
     for _ in range(ATTEMPTS - 1):
         try:
-            return _select(session, statement, context)
+            return read()
         except TransactionConflict:
-            # A view was replaced meanwhile: what is there now answers, or says that it is gone.
             if session.in_transaction:
                 raise
-    return _select(session, statement, context)
+    return read()
 
 
 def _select(session: Session, statement: Select, context: BindContext) -> Result:
@@ -145,7 +149,7 @@ def _select(session: Session, statement: Select, context: BindContext) -> Result
         else:
             rest = replace(context, taken_out=taken.highest_parameter)
             bound = bind_query(taken.query, taken.schema(session, transaction.state), rest)
-        picture = _seen(session, transaction, bound, cancellation)
+        picture = seen_by(session, transaction, bound, cancellation)
         if taken is not None:
             picture = Beside(picture, taken.rows)
         table = query.run_query(store, picture, bound, session.settings, cancellation)
@@ -164,18 +168,15 @@ def _bound(session: Session, statement: Select, transaction: Transaction, contex
     text = statement.query.text
     found = known.get(text) if not context.parameters else None
     if found is not None and found[0] is relations:
-        return cast(BoundQuery, found[1])
-    bound = bind_query(statement.query, schema_seen(transaction, is_alone=not session.in_transaction), context)
+        bound = cast(BoundQuery, found[1])
+        if not session.in_transaction or not stored_answers(bound):
+            return bound
+    bound = bind_query(statement.query, session.schema(transaction.state), context)
     if not context.parameters and bound.is_timeless and len(text) < 4000 and not session.in_transaction:
         if len(known) >= 200:
             known.clear()
         known[text] = (relations, bound)
     return bound
-
-
-def _seen(session: Session, transaction: Transaction, bound: BoundQuery, cancellation: Cancellation) -> Picture:
-    seen = seen_within if session.in_transaction else seen_alone
-    return seen(transaction, bound, session.settings, cancellation)
 
 
 def _refuse_parameters(statement: Statement | str) -> None:
@@ -337,10 +338,13 @@ def copy_from(session: Session, statement: Copy, context: BindContext) -> Result
 
 
 def copy_to(session: Session, statement: Copy, context: BindContext) -> Result:
+    return _read_again(session, lambda: _copy_to(session, statement, context))
+
+
+def _copy_to(session: Session, statement: Copy, context: BindContext) -> Result:
     with session.reading() as picture, session.cancellable() as cancellation:
-        schema = schema_seen(picture, is_alone=not session.in_transaction)
-        bound = _bind_copied(statement, schema, context)
-        seen = _seen(session, picture, bound, cancellation)
+        bound = _bind_copied(statement, session.schema(picture.state), context)
+        seen = seen_by(session, picture, bound, cancellation)
         table = query.run_query(session.store, seen, bound, session.settings, cancellation)
         rows = copying.copy_out(table, [output.type for output in bound.outputs], statement)
     return Result(status=f"COPY {rows}", scn=seen.state.scn)

@@ -7,8 +7,9 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from midstream.errors import Error
+from midstream.errors import Error, Unsupported
 from midstream.ingest.arrow_types import arrow_type, to_rows
+from midstream.ingest.printed import plain
 from midstream.types import TEXT, Type
 
 Row = tuple[Any, ...]
@@ -100,7 +101,13 @@ class Result:
 
     def pl(self) -> Any:
         """The rows as a polars DataFrame."""
-        return _need("polars").from_arrow(self._given())
+        polars, table = _need("polars"), self._given()
+        try:
+            return polars.from_arrow(table)
+        except (polars.exceptions.PolarsError, ValueError) as error:
+            raise Unsupported(
+                "polars cannot hold these columns", detail=str(error).splitlines()[0], hint="Use .arrow()."
+            ) from error
 
     def spark(self) -> Any:
         """The rows as a Spark DataFrame, computed by Spark from the same files."""
@@ -137,7 +144,7 @@ class Result:
 
 
 def _aligned(columns: Sequence[str], rows: Sequence[Row]) -> list[str]:
-    texts = [["" if value is None else str(value) for value in row] for row in rows]
+    texts = [["" if value is None else plain(value) for value in row] for row in rows]
     widths = [max([len(name), *(len(text[i]) for text in texts)]) for i, name in enumerate(columns)]
     line = " | ".join(name.ljust(width) for name, width in zip(columns, widths, strict=True))
     rule = "-+-".join("-" * width for width in widths)

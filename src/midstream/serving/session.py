@@ -31,6 +31,7 @@ from midstream.relations.table import Column
 from midstream.runtime.commit import commit
 from midstream.runtime.settings import SETTINGS
 from midstream.runtime.store import Store
+from midstream.runtime.stored_schema import ComputedSchema, StateSchema
 from midstream.runtime.transaction import Transaction
 from midstream.runtime.writing import Writer
 from midstream.serving.result import Result
@@ -168,6 +169,11 @@ class Session:
         start = statement.start if statement is not None else (1, 1)
         return BindContext(scn=state.scn, now=datetime.now(timezone.utc), parameters=parameters, start=start)
 
+    def schema(self, state: CatalogState) -> StateSchema:
+        """What names stand for in a query of this session."""
+        kind = ComputedSchema if self.in_transaction else StateSchema
+        return kind(self.store.catalog, state)
+
     @contextmanager
     def reading(self) -> Iterator[Transaction]:
         """The picture that a statement reads: the transaction's, or the newest."""
@@ -184,9 +190,8 @@ class Session:
         """Runs a statement that writes, and commits it unless it is part of a transaction; with its SCN."""
         if self._transaction is not None:
             with self.cancellable() as cancellation:
-                return work(
-                    Writer(self._transaction, context, self.settings, cancellation)
-                ), self._transaction.state.scn
+                writer = Writer(self._transaction, context, self.settings, cancellation)
+                return work(writer), self._transaction.state.scn
         for attempt in range(ATTEMPTS):
             transaction = Transaction(self.store)
             try:

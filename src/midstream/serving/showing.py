@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from midstream.errors import TransactionConflict, UndefinedName, Unsupported, WrongObject
 from midstream.plan import BindContext, BoundQuery, bind_delete, bind_insert, bind_merge, bind_query, bind_update
+from midstream.plan.context import CHANGE_COLUMNS
 from midstream.plan.explain import explain_query
 from midstream.relations.catalog import CatalogState
 from midstream.relations.definition import kind_of
@@ -20,16 +21,18 @@ from midstream.relations.view import ContinuousView, View
 from midstream.runtime import query
 from midstream.runtime.definitions import reads_stream, relations_read
 from midstream.runtime.lateness import late_reader
+from midstream.runtime.results import Moment
 from midstream.runtime.results import Result as ViewResult
 from midstream.runtime.settings import SETTINGS, read_setting
 from midstream.runtime.stored_schema import StateSchema
 from midstream.serving import query_plans
 from midstream.serving.result import Result, Row
+from midstream.serving.seeing import seen_by
 from midstream.serving.session import Session
 from midstream.serving.values import without_query
 from midstream.serving.view_plans import explain_new, explain_view, facts_of, frozen_tables, measure_view
 from midstream.sql import parse_query
-from midstream.sql.mentions import place_of_name
+from midstream.sql.mentions import columns_named, place_of_name
 from midstream.sql.statements import (
     CreateContinuousQuery,
     CreateTableAs,
@@ -236,6 +239,9 @@ def describe(session: Session, name: Name) -> Result:
     late = state.relations.get(name.removeprefix("late_")) if name.startswith("late_") else None
     if relation is None and isinstance(late, Stream):
         relation = Stream(late.id, name, tuple(replace(column, default=None) for column in late.columns))
+    logged = state.relations.get(name.removeprefix("clog_")) if name.startswith("clog_") else None
+    if relation is None and isinstance(logged, Table):
+        relation = _change_log(name, logged)
     if relation is None:
         raise UndefinedName(f'relation "{name}" does not exist', hint=did_you_mean(name, state))
     columns = [("name", TEXT), ("type", TEXT), ("not_null", BOOLEAN), ("default", TEXT), ("constraints", TEXT)]
@@ -257,6 +263,13 @@ def describe(session: Session, name: Name) -> Result:
     return result
 
 
+def _change_log(name: str, table: Table) -> View:
+    """As DESCRIBE sees it: its columns are NULL where the table's once were not there."""
+    own = tuple((column.name, column.type) for column in table.columns)
+    marks = tuple((column, BIGINT if column == "trans_scn" else TEXT) for column in CHANGE_COLUMNS)
+    return View(table.id, name, own + marks, "", (table.name,))
+
+
 def _constraints_of(table: RowHolder, column: str) -> list[str]:
     texts = [text for constraint in table.constraints if (text := _constraint_text(constraint, column))]
     return [*texts, "TIMESTAMP"] if isinstance(table, Stream) and table.timestamp == column else texts
@@ -271,7 +284,7 @@ def _constraint_text(constraint: TableConstraint, column: str) -> str:
             text = f"REFERENCES {table} ({', '.join(referred)}) ON DELETE {on_delete.upper()}"
             return text if column in columns else ""
         case CheckConstraint(condition=condition):
-            return f"CHECK ({condition})" if column in condition else ""
+            return f"CHECK ({condition})" if column in columns_named(parse_query(f"SELECT {condition}")) else ""
         case _:
             parts = f" PARTITION BY {', '.join(constraint.partition_by)}" if constraint.partition_by else ""
             text = f"{'STRICTLY ' if constraint.strictly else ''}INCREASING {constraint.column}{parts}"
@@ -312,7 +325,7 @@ def explain(session: Session, statement: Explain, context: BindContext) -> Resul
             target = without_query(session, target, context)
         if isinstance(target, InsertValues):
             return _explain_values(schema, target, statement.analyze)
-        bound = _bound(target, schema, context)
+        bound = _bound(target, session.schema(picture.state), context)
         views = [scan.relation for scan in bound.scans if isinstance(scan.relation, ContinuousView)]
         known = session.store.views.known(views, picture.state) if views else picture
         choice, sources = query.prepare(session.store, known, bound, session.settings)
@@ -322,14 +335,12 @@ def explain(session: Session, statement: Explain, context: BindContext) -> Resul
             lines.insert(0, f"An ordinary view: its query runs at each read, over {reads or 'no relation'}.")
         if statement.analyze and isinstance(target, Select):
             started = time.perf_counter()
-            moment = session.store.views.moment(views, session.settings, cancellation) if views else None
+            shown = seen_by(session, picture, bound, cancellation)
             fresh = time.perf_counter() - started
-            table = query.run_query(session.store, moment or picture, bound, session.settings, cancellation)
+            table = query.run_query(session.store, shown, bound, session.settings, cancellation)
             seconds = time.perf_counter() - started
-            for view in views if moment is not None else ():
-                result = moment.results[view.id] if moment is not None else None
-                if result is not None:
-                    lines.append(_view_cost(view, result, fresh))
+            if isinstance(shown, Moment):
+                lines += [_view_cost(view, shown.results[view.id], fresh) for view in views]
             lines.append(f"Ran in {seconds * 1000:,.0f} ms, {table.num_rows:,} rows.")
         elif statement.analyze:
             raise _only_read()

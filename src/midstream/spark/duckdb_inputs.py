@@ -73,7 +73,7 @@ class _Branch:
     ranges: RowRanges | None
     places: list[int]
     """Where the files stand in the input, for their file values."""
-    bounds_know_nan: bool = True
+    bounded_floats: frozenset[str] = frozenset()
 
 
 def _branches(files: Files) -> list[_Branch]:
@@ -87,7 +87,7 @@ def _branches(files: Files) -> list[_Branch]:
         key = (footer.columns, ranges if ranges is None else (place, ranges))
         branch = branches.setdefault(key, _Branch(dict(footer.columns), ranges, []))
         branch.places.append(place)
-        branch.bounds_know_nan &= footer.bounds_know_nan
+        branch.bounded_floats |= footer.bounded_floats
     return list(branches.values()) or [_Branch({}, (), [0])]
 
 
@@ -124,21 +124,18 @@ def _in_ranges(ranges: RowRanges) -> str:
 
 
 def _stored_column(column: FileColumn, branch: _Branch) -> str:
-    name = column.stored_as or column.name
+    name, stored = column.stored_as or column.name, branch.stored
     declared = duckdb_type(column.type)
     if name not in branch.stored:
         return f"CAST(NULL AS {declared}) AS {quote_name(column.name)}"
     value = quote_name(name)
-    if not same_type(branch.stored[name], stored_type(column.type)):
+    if name in branch.bounded_floats:
+        # DuckDB skips row groups, and takes comparisons for decided, by bounds that leave NaN out. Of this it has none.
+        kind = "FLOAT" if pa.types.is_float32(stored[name]) else "DOUBLE"
+        value = f"CASE WHEN isnan({value}) THEN CAST('NaN' AS {kind}) ELSE {value} END"
+    if not same_type(stored[name], stored_type(column.type)):
         value = f"CAST({value} AS {declared})"
-    if column.type.is_float and not branch.bounds_know_nan:
-        value = _whatever_the_bounds(value, declared)
     return f"{value} AS {quote_name(column.name)}"
-
-
-def _whatever_the_bounds(value: str, declared: str) -> str:
-    """DuckDB skips row groups, and takes comparisons for decided, by bounds that leave NaN out. Of this it has none."""
-    return f"CASE WHEN isnan({value}) THEN CAST('NaN' AS {declared}) ELSE {value} END"
 
 
 def same_type(one: pa.DataType, other: pa.DataType) -> bool:

@@ -17,6 +17,8 @@ import pyarrow.parquet as pq
 from midstream.spark.errors import bad_parquet, from_file_system
 
 _REMEMBERED = 20_000
+_KNOWS_NAN = "DuckDB"
+"""Whose files tell no largest value where there is NaN, as they say who wrote them."""
 
 
 @dataclass(frozen=True)
@@ -26,9 +28,9 @@ class Footer:
     """The first row of each row group, and the number of rows at the end."""
     column_bytes: tuple[tuple[str, int], ...] = ()
     """How large each column is, encoded but not compressed."""
-    bounds_know_nan: bool = False
-    """Whether a column with a NaN has no smallest and largest value here. DuckDB writes files so; others leave NaN out
-    of the two, though it is larger than any number, and a reader who goes by them misses it."""
+    bounded_floats: frozenset[str] = frozenset()
+    """Columns of floating point numbers whose largest value is told. Many writers leave NaN out of it, though it is
+    larger than every number."""
 
     def bytes_of(self, columns: Iterable[str]) -> int:
         """About how many bytes some columns take in memory: what is encoded in few bits is at least a number there."""
@@ -65,10 +67,14 @@ def _read(path: str, size: int, changed_at: int) -> Footer:
         schema = metadata.schema.to_arrow_schema()
     except (pa.ArrowException, OSError) as failure:
         raise bad_parquet(path, failure) from failure
-    starts, sizes = [0], Counter[str]()
+    starts, sizes, bounded = [0], Counter[str](), set[str]()
     for group in map(metadata.row_group, range(metadata.num_row_groups)):
         starts.append(starts[-1] + group.num_rows)
         for column in map(group.column, range(group.num_columns)):
             sizes[column.path_in_schema.partition(".")[0]] += column.total_uncompressed_size
+            if column.physical_type in ("FLOAT", "DOUBLE") and column.is_stats_set and column.statistics.has_min_max:
+                bounded.add(column.path_in_schema)
     columns = tuple((field.name, field.type) for field in schema)
-    return Footer(columns, tuple(starts), tuple(sizes.items()), str(metadata.created_by).startswith("DuckDB"))
+    if str(metadata.created_by).startswith(_KNOWS_NAN):
+        bounded.clear()
+    return Footer(columns, tuple(starts), tuple(sizes.items()), frozenset(bounded))

@@ -99,6 +99,7 @@ def spark_type(type_: Type) -> str:
 def spark_rows(spark: SparkSession, rows: Rows, work_folder: Path) -> DataFrame:
     """The driver's rows, through a Parquet file: the way that Spark reads fastest."""
     path = work_folder / f"rows-{uuid.uuid4().hex}.parquet"
+    # Arrow leaves NaN out of the largest value of a column, by which Spark would pass it over.
     pq.write_table(stored_table(rows.table), path, compression="none", write_statistics=False)
     return spark.read.parquet(str(path))
 
@@ -130,21 +131,18 @@ def spark_input(spark: SparkSession, files: Files) -> DataFrame:
     # Paths are names of files, never patterns; Spark's own readers of tables say so by the same option.
     reader = spark.read.schema(schema).option("__globPaths__", "false")
     frame = reader.parquet(*dict.fromkeys(files.paths))
-    columns = [_stored_column(frame, column) for column in files.columns]
+    columns = [_as_column(frame[quote_name(c.stored_as or c.name)], c.type).alias(c.name) for c in files.columns]
     if not files.file_values and files.row_groups is None and not files.numbered:
         return frame.select(*columns)
     return _joined_with_its_files(spark, frame, columns, files)
 
 
-def _stored_column(frame: DataFrame, column: FileColumn) -> Column:
-    """Spark skips row groups by bounds that leave NaN out, unless it looks for an expression."""
+def _as_column(stored: Column, type_: Type) -> Column:
+    """Spark goes by the largest value that a file tells of a column. Many writers leave NaN out, though it is larger
+    than every number. Of an expression it knows none."""
     from pyspark.sql import functions as f
 
-    found = frame[quote_name(column.stored_as or column.name)]
-    if column.type.is_float:
-        nan = f.lit("NaN").cast(spark_type(column.type))
-        found = f.when(f.isnan(found), nan).otherwise(found)
-    return found.alias(column.name)
+    return f.when(f.isnan(stored), f.lit("NaN").cast(spark_type(type_))).otherwise(stored) if type_.is_float else stored
 
 
 def _joined_with_its_files(spark: SparkSession, frame: DataFrame, columns: list[Column], files: Files) -> DataFrame:

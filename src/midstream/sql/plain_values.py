@@ -49,7 +49,9 @@ def _value(node: exp.Expression, parameters: Sequence[object], used: set[int]) -
         case exp.Literal():
             return _number(str(node.this))
         case exp.Neg(this=exp.Literal() as inner) if not inner.is_string:
-            return -_number(str(inner.this))
+            # Minus would round to the 28 digits of Python's context.
+            value = _number(str(inner.this))
+            return value.copy_negate() if isinstance(value, Decimal) else -value
     raise _NotPlain
 
 

@@ -8,11 +8,13 @@ space is even, unquoted names are in lower case, every string is in plain quotes
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from midstream.sql.keywords import NO_BARE_NAME, PRINTED_IN_CAPITALS
 from midstream.sql.lexer import Token
 
+_COMMA_OUTSIDE_QUOTES = re.compile(r',(?=(?:[^"]*"[^"]*")*[^"]*$)')
 _TIGHT_AFTER = frozenset(["(", "[", ".", "::", "{"])
 _TIGHT_BEFORE = frozenset([")", "]", ",", ".", "::", "[", "}"])
 _SPACED_BEFORE_PARENTHESIS = PRINTED_IN_CAPITALS - {"left", "right", "session", "interval", "replace", "range"}
@@ -36,6 +38,18 @@ def quote_name(name: str) -> str:
     """A name as it must be written: bare where that means the same."""
     simple = name.isascii() and name.replace("_", "a").isalnum() and not name[0].isdigit() and name == name.lower()
     return name if simple and name not in NO_BARE_NAME else '"' + name.replace('"', '""') + '"'
+
+
+def listed_names(text: str, known: Sequence[str]) -> tuple[str, ...]:
+    """Names between commas, as in an option: as one that is known is spelled, or as SQL reads a name."""
+    return tuple(_read_name(part.strip(), known) for part in _COMMA_OUTSIDE_QUOTES.split(text))
+
+
+def _read_name(written: str, known: Sequence[str]) -> str:
+    if written in known:
+        return written
+    is_quoted = len(written) > 2 and written.startswith('"') and written.endswith('"')
+    return written[1:-1].replace('""', '"') if is_quoted else written.lower()
 
 
 def quote_string(value: str) -> str:

@@ -24,7 +24,7 @@ from typing import Any
 from urllib.parse import unquote
 
 import pyarrow as pa
-from deltalake import DeltaTable, Field, Schema, write_deltalake
+from deltalake import ColumnProperties, DeltaTable, Field, Schema, WriterProperties, write_deltalake
 from deltalake.transaction import AddAction, PostCommitHookProperties
 
 from midstream.errors import Error, OutOfResources, StorageError
@@ -116,7 +116,13 @@ class DeltaFolder:
     def append_rows(self, rows: pa.Table) -> Commit:
         """Rows that the driver has in memory."""
         with self._committing() as table:
-            write_deltalake(table, rows, mode="append", post_commithook_properties=_NO_HOOKS)
+            write_deltalake(
+                table,
+                rows,
+                mode="append",
+                writer_properties=_written_as(table),
+                post_commithook_properties=_NO_HOOKS,
+            )
         return self._committed()
 
     def append_files(self, files: Sequence[tuple[DataFile, str]]) -> Commit:
@@ -140,6 +146,7 @@ class DeltaFolder:
                 predicate=f"t.{_quote(key)} = s.{_quote(key)}",
                 source_alias="s",
                 target_alias="t",
+                writer_properties=_written_as(table),
                 post_commithook_properties=_NO_HOOKS,
             )
             merger = merger.when_matched_delete(predicate=f"s.{ACTION} = 'D'")
@@ -171,14 +178,18 @@ class DeltaFolder:
         """Removes rows by a condition in Delta's SQL. None: there was none."""
         before = self.version()
         with self._committing() as table:
-            table.delete(predicate, post_commithook_properties=_NO_HOOKS)
+            table.delete(predicate, writer_properties=_written_as(table), post_commithook_properties=_NO_HOOKS)
         return None if self.version() == before else self._committed()
 
     def compact(self, target_bytes: int) -> Commit | None:
         """Many small files become few; the rows stay. None: there was nothing to do."""
         before = self.version()
         with self._committing() as table:
-            table.optimize.compact(target_size=target_bytes, post_commithook_properties=_NO_HOOKS)
+            table.optimize.compact(
+                target_size=target_bytes,
+                writer_properties=_written_as(table),
+                post_commithook_properties=_NO_HOOKS,
+            )
         return None if self.version() == before else self._committed()
 
     def checkpoint(self) -> None:
@@ -247,6 +258,14 @@ def _with_commit(files: tuple[DataFile, ...], commit: Commit) -> tuple[DataFile,
 
 _NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
 """Checkpoints are upkeep's work, not the committing client's."""
+
+
+def _written_as(table: DeltaTable) -> WriterProperties:
+    """Without the smallest and the largest of floating point numbers. delta-rs leaves NaN out of them, though it is
+    larger than all numbers, and a kernel does not look for it in a file whose largest value is below what it seeks."""
+    floats = [field.name for field in table.schema().fields if getattr(field.type, "type", None) in ("float", "double")]
+    unknown = ColumnProperties(statistics_enabled="NONE")
+    return WriterProperties(compression="SNAPPY", column_properties=dict.fromkeys(floats, unknown))
 
 
 def _described(action: Mapping[str, Any]) -> DataFile:

@@ -10,7 +10,7 @@ from midstream.errors import TypeMismatch
 from midstream.plan.functions.model import numeric_digits
 from midstream.plan.moments import keep_moment
 from midstream.plan.typing.coercion import as_numeric, casts_by_assignment, casts_explicitly
-from midstream.plan.typing.literals import interval_parts, numeric_type_of, read_literal, str_of_decimal
+from midstream.plan.typing.literals import EXACT, interval_parts, numeric_type_of, read_literal, str_of_decimal
 from midstream.plan.typing.nodes import Convert, is_unknown, type_of, typed
 from midstream.sql.positions import mark, position_of
 from midstream.types import NULL, TEXT, Type
@@ -133,10 +133,10 @@ def _renumbered(node: exp.Literal, source: Type, to: Type) -> exp.Expression | N
         )
         return constant(str(int(value)), to, node) if whole else None
     precision, scale = numeric_digits(to)
-    own = numeric_type_of(value.normalize() if value else Decimal(0))
+    own = numeric_type_of(value.normalize(EXACT) if value else Decimal(0))
     own_precision, own_scale = numeric_digits(own)
     if own_scale <= scale and own_precision - own_scale <= precision - scale:
-        return constant(str_of_decimal(value.quantize(Decimal(1).scaleb(-scale))), to, node)
+        return constant(str_of_decimal(value.quantize(Decimal(1).scaleb(-scale), context=EXACT)), to, node)
     return None
 
 

@@ -15,7 +15,7 @@ from sqlglot import exp
 from midstream.errors import DataError
 from midstream.plan.functions import FUNCTIONS
 from midstream.plan.nodes import is_query
-from midstream.plan.typing.literals import rounded
+from midstream.plan.typing.literals import EXACT, rounded
 from midstream.plan.typing.nodes import AggregateCall, Call, Convert, type_of
 from midstream.types import Type
 
@@ -63,7 +63,7 @@ def _called(node: Call) -> Number | None:
         return None
     match [float(value) if kind.is_float else value for value in values if value is not None]:
         case [value]:
-            result = value if name == "+" else -value if name == "-" else None
+            result = value if name == "+" else _negated(value) if name == "-" else None
         case [Decimal() as left, Decimal() as right]:
             result = _exactly(name, left, right)
         case [float() as left, float() as right]:
@@ -79,13 +79,17 @@ def _called(node: Call) -> Number | None:
 def _exactly(name: str, left: Decimal, right: Decimal) -> Decimal:
     match name:
         case "+":
-            return left + right
+            return EXACT.add(left, right)
         case "-":
-            return left - right
+            return EXACT.subtract(left, right)
         case "*":
-            return left * right
+            return EXACT.multiply(left, right)
         case _:
-            return left / right
+            return EXACT.divide(left, right)
+
+
+def _negated(value: Number) -> Number:
+    return value.copy_negate() if isinstance(value, Decimal) else -value
 
 
 def _as(value: Number, kind: Type) -> Number | None:

@@ -10,6 +10,7 @@ it one, and is then read as PostgreSQL reads that type's input.
 from __future__ import annotations
 
 import datetime
+import decimal
 import re
 from decimal import Decimal, InvalidOperation
 from typing import NamedTuple
@@ -18,6 +19,8 @@ from midstream.errors import DataError, Position, Unsupported
 from midstream.plan.functions.casts import LONG_NAMES
 from midstream.types import BIGINT, DOUBLE, INT, MAX_PRECISION, NUMERIC, Type
 
+EXACT = decimal.Context(prec=200)
+"""In which no numeric is rounded: Python's own context has 28 digits, and a numeric 38."""
 _LIMITS = {"smallint": 2**15, "int": 2**31, "bigint": 2**63}
 _TRUE = ("true", "yes", "on", "1")
 _FALSE = ("false", "no", "off", "0")
@@ -105,11 +108,8 @@ def _read_numeric(text: str, type: Type, position: Position | None) -> str:
 
 def rounded(value: Decimal, type: Type, position: Position | None) -> Decimal:
     """`value` with the type's scale, half away from zero, or an overflow."""
-    import decimal
-
     assert type.precision is not None and type.scale is not None
-    with decimal.localcontext() as context:
-        context.prec = 200
+    with decimal.localcontext(EXACT):
         result = value.quantize(Decimal(1).scaleb(-type.scale), rounding=decimal.ROUND_HALF_UP)
         if abs(result) >= Decimal(10) ** (type.precision - type.scale):
             raise DataError(

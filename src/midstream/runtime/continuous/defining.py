@@ -41,7 +41,7 @@ from midstream.runtime.stored_schema import StateSchema
 from midstream.runtime.transaction import Transaction
 from midstream.runtime.writing import Writer
 from midstream.sql.change_items import Item, arguments_of, items_of, place_of_old, row_query, row_tree
-from midstream.sql.mentions import place_of_name, place_of_output, relations_named
+from midstream.sql.mentions import place_of_name, place_of_output, place_of_relation, relations_named
 from midstream.sql.positions import position_of
 from midstream.sql.statements import (
     AlterContinuousQuery,
@@ -168,10 +168,8 @@ def define_query(store: Store, query: Sql, state: CatalogState, context: BindCon
     bound = bind_query(row_query(query), schema, context)
     _check_timeless(bound)
     for scan in bound.scans:
-        _check_source(scan.relation, scan.source)
+        _check_source(scan.relation, scan.source, query)
     reads = relations_read(query, state)
-    if name in reads:
-        raise InvalidDefinition(f'"{name}" would read itself', sqlstate="42P17")
     text = freeze_stars(query, schema, context, prepared=row_tree).text
     return Definition(bound, text, reads)
 
@@ -190,11 +188,14 @@ def _check_timeless(bound: BoundQuery) -> None:
     refuse_volatile(bound)
 
 
-def _check_source(relation: object, source: str) -> None:
+def _check_source(relation: object, source: str, query: Sql) -> None:
     if source == "changes" and isinstance(relation, Table):
+        log = place_of_relation(query, f"clog_{relation.name}")
         raise Unsupported(
-            f'a continuous query cannot read the change log of "{relation.name}"',
-            hint="Read the table: what is handed out are its changes.",
+            f'what is kept by changes cannot read the change log of "{relation.name}"',
+            detail="A change log has no change log of its own.",
+            hint=f'Read "{relation.name}": what comes out are its changes. Or read the log in an ordinary view.',
+            position=log or place_of_relation(query, relation.name),
         )
 
 

@@ -133,8 +133,9 @@ class Materialized:
         if not wanted:
             return
         with self._queries.computing:
-            for view in wanted:
-                if self._queries.log_of(view).position > transaction.base.scn:
+            newest = self._store.catalog.state.relations
+            for view in self.kept_below(wanted, transaction.base):
+                if newest.get(view.name) != view or self._queries.log_of(view).position > transaction.base.scn:
                     raise TransactionConflict(f'"{view.name}" was refreshed meanwhile', hint="Run the statement again.")
             self._bring(wanted, transaction.base, None)
             transaction.see(self.picture(transaction.base))
@@ -149,8 +150,23 @@ class Materialized:
 
     def _bring(self, views: Iterable[MaterializedView], state: CatalogState, stop: Cancellation | None) -> None:
         """Those that are kept on commit, and all such that they read."""
-        for failure in self._refresh_all(self.kept_below(views, state), state, stop).values():
-            raise failure
+        wanted = list(views)
+        try:
+            for failure in self._refresh_all(self.kept_below(wanted, state), state, stop).values():
+                raise failure
+        except Error as failure:
+            self._refuse_replaced(wanted, state, failure)
+            raise
+
+    def _refuse_replaced(self, views: Sequence[MaterializedView], state: CatalogState, failure: Error) -> None:
+        """What was dropped or replaced while it was brought up to date is another one for who asks again."""
+        newest = self._store.catalog.state.relations
+        gone = next((view for view in views if newest.get(view.name) != view), None)
+        if gone is not None or newest is not state.relations:
+            name = gone.name if gone is not None else views[0].name
+            raise TransactionConflict(
+                f'"{name}", or what it reads, was replaced meanwhile', hint="Run the statement again."
+            ) from failure
 
     def kept_below(self, views: Iterable[MaterializedView], state: CatalogState) -> list[MaterializedView]:
         """The views that are kept on commit among these and what they read, each once."""

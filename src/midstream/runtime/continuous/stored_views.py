@@ -16,6 +16,7 @@ from midstream.runtime.continuous.defining import check_maintenance, define_quer
 from midstream.runtime.settings import read_duration
 from midstream.runtime.writing import Writer
 from midstream.sql.statements import CreateView
+from midstream.sql.text import listed_names
 
 VIEW_OPTIONS = ("refresh", "key")
 
@@ -45,7 +46,7 @@ def create_materialized_view(writer: Writer, statement: CreateView) -> list[str]
 
 def defined_view(writer: Writer, statement: CreateView) -> MaterializedView:
     """What it would be."""
-    from midstream.runtime.definitions import check_columns, check_name
+    from midstream.runtime.definitions import check_columns, check_name, check_not_around
 
     state, store = writer.transaction.state, writer.transaction.store
     check_name(statement.name)
@@ -56,6 +57,7 @@ def defined_view(writer: Writer, statement: CreateView) -> MaterializedView:
             "a materialized view over a continuous view is not supported",
             hint="A view over a continuous view is a continuous view: leave MATERIALIZED out.",
         )
+    check_not_around(statement, definition.reads, state)
     names = [output.name for output in definition.bound.outputs]
     if len(statement.columns) > len(names):
         raise InvalidDefinition("CREATE VIEW specifies more column names than columns", sqlstate="42601")
@@ -89,12 +91,17 @@ def defined_view(writer: Writer, statement: CreateView) -> MaterializedView:
 def _view_key(name: str, key: object, columns: Sequence[Column]) -> tuple[Key, ...]:
     if key is None:
         return ()
-    wanted = tuple(part.strip() for part in str(key).split(","))
+    names = [column.name for column in columns]
+    wanted = listed_names(str(key), names)
     for column in wanted:
         if wanted.count(column) > 1:
             raise DuplicateName(f'column "{column}" appears twice in option "key"', sqlstate="42701")
-        if column not in [known.name for known in columns]:
-            raise UndefinedName(f'column "{column}" named in key does not exist', sqlstate="42703")
+        if column not in names:
+            raise UndefinedName(
+                f'column "{column}" named in key does not exist',
+                hint="The columns are " + ", ".join(names) + ".",
+                sqlstate="42703",
+            )
     return (Key(f"{name}_pkey", wanted, is_primary=True),)
 
 

@@ -85,7 +85,7 @@ def _as_one(store: Store, query: ContinuousQuery, files: Sequence[KeptFile], fol
     path = os.path.join(folder, f"merged-{uuid.uuid4().hex}.parquet")
     with disk_errors("changes could not be written"):
         rows = read_log([type_ for _, type_ in query.columns], files)
-        pq.write_table(rows, path)
+        pq.write_table(rows, path, write_statistics=False)
         store.streams.files.sync_file(path)
         store.streams.files.sync_folder(folder)
     return [KeptFile(path, rows.num_rows, os.path.getsize(path), files[-1].upto)]
