@@ -308,6 +308,8 @@ def _text_to_text(array: pa.Array, to: Type, column: str) -> pa.Array:
         tail = pc.utf8_rtrim(pc.utf8_slice_codeunits(texts, to.precision), " ")
         _refuse_where(pc.not_equal(tail, ""), too_long(to))
         texts = pc.utf8_slice_codeunits(texts, 0, to.precision)
+        if to.name == "char":
+            texts = pc.utf8_rpad(texts, to.precision, " ")
     return texts
 
 

@@ -136,12 +136,13 @@ def _fail(text: str, type: Type) -> str:
 
 
 def fit_text(text: str, type: Type) -> str:
-    """Text for a varchar(n) or char(n): spaces beyond n are cut, other characters are an error."""
+    """Text for a varchar(n) or char(n): spaces beyond n are cut, other characters are an error; a char has all n."""
     if type.precision is None:
         return text
     n = type.precision
+    fitting = f"rpad({text}, {n}, ' ')" if type.name == "char" else text
     return (
-        f"CASE WHEN {text} IS NULL OR length({text}) <= {n} THEN {text} "
+        f"CASE WHEN {text} IS NULL OR length({text}) <= {n} THEN {fitting} "
         f"WHEN rtrim(substr({text}, {n + 1}), ' ') = '' THEN substr({text}, 1, {n}) "
         f"ELSE error({quoted(f'[22001] value too long for type {type}')} || substr({text}, 1, 0)) END"
     )

@@ -132,12 +132,13 @@ def _parse_boolean(type: Type, text: str) -> bool:
 
 
 def fit_text(type: Type, text: str) -> str:
-    """A text for a varchar(n) or char(n): spaces too many at its end are cut, anything else is an error."""
-    if type.precision is None or len(text) <= type.precision:
+    """A text for a varchar(n) or char(n): spaces too many at its end are cut, anything else is an error. A char has all
+    of its n characters, so that texts that differ in blanks at the end are equal."""
+    if type.precision is None:
         return text
     if text[type.precision :].strip(" "):
         raise too_long(type)
-    return text[: type.precision]
+    return text[: type.precision].ljust(type.precision if type.name == "char" else 0)
 
 
 def too_long(type: Type) -> DataError:
