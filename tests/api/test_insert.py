@@ -197,3 +197,16 @@ def test_any_delta_reader_reads_the_table(database: Any, tmp_path: Path) -> None
     files = table.file_uris()
     read = duckdb.connect().execute("SELECT id, name, price FROM read_parquet($1) ORDER BY id", [files]).fetchall()
     assert read == wanted
+
+
+def test_a_char_has_all_its_characters_however_it_comes(db: Any, tmp_path: Path) -> None:
+    db.sql("CREATE STREAM codes (c char(4)); CREATE VIEW found AS SELECT c, count(*) AS n FROM codes GROUP BY c")
+    texts = pa.table({"c": ["ab", "ab  ", "ab      ", None]})
+    pa.parquet.write_table(texts, tmp_path / "codes.parquet")
+    (tmp_path / "codes.csv").write_text("ab\nab  \n")
+    db.insert("codes", [{"c": "ab"}, {"c": "ab "}])
+    db.insert("codes", texts)
+    db.sql(f"COPY codes FROM '{tmp_path}/codes.parquet' PARQUET; COPY codes FROM '{tmp_path}/codes.csv' CSV")
+    db.sql("INSERT INTO codes VALUES ('ab'), ('ab   ')")
+    db.sql("INSERT INTO codes SELECT 'ab'")
+    assert sorted(db.sql("SELECT * FROM found").fetchall(), key=str) == [("ab  ", 13), (None, 2)]

@@ -306,8 +306,10 @@ def parse_texts(type: Type, texts: pa.Array) -> pa.Array:
 
 def read_canonical(type: Type, texts: pa.Array) -> pa.Array | None:
     """The column if all its texts are in the plain form that Arrow reads; else None, and nothing is said."""
+    if type.is_text and (type.precision is None or _longest(texts) <= type.precision):
+        return pc.utf8_rpad(texts, type.precision, " ") if type.name == "char" else texts
     if type.is_text:
-        return texts if type.precision is None or _longest(texts) <= type.precision else None
+        return None
     canonical = _CANONICAL.get(type.name)
     if type.name == "timestamptz" and _is_canonical(texts, _CANONICAL["timestamp"]):
         texts = pc.binary_join_element_wise(texts, "+00", "")
