@@ -307,7 +307,8 @@ def parse_texts(type: Type, texts: pa.Array) -> pa.Array:
 def read_canonical(type: Type, texts: pa.Array) -> pa.Array | None:
     """The column if all its texts are in the plain form that Arrow reads; else None, and nothing is said."""
     if type.is_text and (type.precision is None or _longest(texts) <= type.precision):
-        return pc.utf8_rpad(texts, type.precision, " ") if type.name == "char" else texts
+        is_padded = type.name == "char" and type.precision is not None
+        return pc.utf8_rpad(texts, type.precision, " ") if is_padded else texts
     if type.is_text:
         return None
     canonical = _CANONICAL.get(type.name)
