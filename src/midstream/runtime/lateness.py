@@ -15,13 +15,13 @@ from uuid import uuid4
 from midstream.errors import StorageError
 from midstream.kernels import Kernel
 from midstream.log.batches import Batch
-from midstream.maintenance.engine import Answer, Piece, WriteParquet
+from midstream.maintenance.engine import Answer, Cancellation, Piece, WriteParquet
 from midstream.relations.catalog import ReaderEntry
 from midstream.relations.stream import Stream
 from midstream.relations.window import Slots
 from midstream.runtime.clocks import Clock, late_rows, lateness_of
 from midstream.runtime.pipelines import PIPELINE, kept_files
-from midstream.runtime.readers import Absorbed, batch_source
+from midstream.runtime.readers import Absorbed, Reader, batch_source
 from midstream.runtime.states import KeptFile
 from midstream.runtime.store import Store
 
@@ -124,6 +124,21 @@ def follow(store: Store, stream: Stream, column: str) -> None:
     """From now on somebody goes by the time of a stream."""
     if late_reader(store, stream.id) is None:
         store.streams.register(stream, f"{LATE}_{stream.name}", LATE, new_state(column))
+
+
+def wait_for(store: Store, entry: ReaderEntry, reader: Reader, scn: int, stop: Cancellation | None) -> None:
+    """Returns when a reader has all up to an SCN, and, if it goes by the time of its stream, it is known how far that
+    had come before the reader was made."""
+    store.streams.wait(entry.id, scn, cancellation=stop)
+    follower = late_reader(store, entry.stream_id) if reader.clock is not None else None
+    if follower is not None:
+        store.streams.wait(follower[0].id, scn, cancellation=stop)
+
+
+def is_behind(store: Store, stream_id: int, scn: int) -> bool:
+    """Whether who follows the time of a stream has yet to see rows up to an SCN."""
+    found = late_reader(store, stream_id)
+    return found is not None and store.streams.has_news(stream_id, found[0].absorbed, scn)
 
 
 def time_at(store: Store, stream: Stream, scn: int) -> Clock | None:

@@ -31,7 +31,7 @@ from midstream.runtime.awaiting import Awaiting
 from midstream.runtime.beside import Taking
 from midstream.runtime.crowd import Crowd
 from midstream.runtime.jobs import run_by_kernel
-from midstream.runtime.lateness import LATE, LateReader, time_at
+from midstream.runtime.lateness import LATE, LateReader, time_at, wait_for
 from midstream.runtime.making import Maker, fill
 from midstream.runtime.merging import Merger
 from midstream.runtime.pipelines import PIPELINE, PipelineReader
@@ -621,8 +621,8 @@ class Views:
         """Until a view's pipelines have all up to the SCN of a cut."""
         try:
             self.fill(view.id, cancellation)
-            for entry, _ in self._readers_for(view, state):
-                self._store.streams.wait(entry.id, state.scn, cancellation=cancellation)
+            for entry, reader in self._readers_for(view, state):
+                wait_for(self._store, entry, reader, state.scn, cancellation)
         except UndefinedName:
             raise _gone(view) from None
 

@@ -28,6 +28,7 @@ from midstream.runtime.clocks import lateness_of
 from midstream.runtime.following import Follower
 from midstream.runtime.foreseeing import Foreknowledge, Means, can_be_foreseen, foresee, position_after
 from midstream.runtime.idling import Idling
+from midstream.runtime.lateness import is_behind, wait_for
 from midstream.runtime.pairs import NO_PAIRS, Pairs
 from midstream.runtime.pipelines import PipelineReader
 from midstream.runtime.readers import Foresight
@@ -271,6 +272,8 @@ class Windows:
         for entry, reader in self._views.readers_of(view.id):
             if reader.state.backfill is not None or streams.has_news(entry.stream_id, entry.absorbed, state.scn):
                 return None
+            if reader.clock is not None and is_behind(self._store, entry.stream_id, state.scn):
+                return None
         log = self.log_of(view)
         if plan.times:
             progress = self._progress(view, plan, None)
@@ -400,8 +403,8 @@ class Windows:
         self, view: ContinuousView, state: CatalogState, settings: Mapping[str, object], stop: Cancellation | None
     ) -> Result:
         """The result of the newest window that is complete with all that came up to an SCN."""
-        for entry, _ in self._views.readers_of(view.id):
-            self._store.streams.wait(entry.id, state.scn, cancellation=stop)
+        for entry, reader in self._views.readers_of(view.id):
+            wait_for(self._store, entry, reader, state.scn, stop)
         return self._result(view, self.advance(view, state, settings, stop), state)
 
     def at_hand(self, view: ContinuousView, state: CatalogState) -> Result:
