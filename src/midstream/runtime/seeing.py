@@ -20,7 +20,7 @@ from midstream.relations.query import MaterializedView
 from midstream.relations.table import Table
 from midstream.relations.view import ContinuousView
 from midstream.runtime.reading import Picture
-from midstream.runtime.stored_schema import ComputedSchema, StateSchema
+from midstream.runtime.stored_schema import ComputedSchema, StateSchema, stored_answers
 from midstream.runtime.transaction import Transaction
 from midstream.runtime.writing import Writer
 
@@ -35,12 +35,12 @@ def seen_alone(
     transaction: Transaction, bound: BoundQuery, settings: Mapping[str, object], cancellation: Cancellation | None
 ) -> Picture:
     """What the query of a statement by itself sees."""
-    views, stored = views_in(bound), stored_in(bound)
+    views, stored = views_in(bound), stored_answers(bound)
     materialized = transaction.store.queries.materialized
     if views:
         _bring_below(transaction, views, cancellation)
         return materialized.moment(views, stored, settings, cancellation)
-    if any(view.when == "on commit" for view in stored):
+    if stored:
         state = materialized.bring(stored, cancellation)
         _check_same(bound, transaction.state, state)
         return transaction.glimpse(state)
@@ -97,11 +97,3 @@ def seeing(writer: Writer, bound: BoundQuery) -> Writer:
 
 def views_in(bound: BoundQuery) -> list[ContinuousView]:
     return [scan.relation for scan in bound.scans if isinstance(scan.relation, ContinuousView)]
-
-
-def stored_in(bound: BoundQuery) -> list[MaterializedView]:
-    return [
-        scan.relation
-        for scan in bound.scans
-        if isinstance(scan.relation, MaterializedView) and scan.source in ("table", "changes") and scan.as_of is None
-    ]

@@ -15,10 +15,9 @@ from itertools import permutations
 
 from sqlglot import exp
 
-from midstream.plan.cut.build import EQUAL, Node, both, conjuncts, derived, select, stored_column
+from midstream.plan.cut.build import Node, both, conjuncts, derived, equated_columns, select, stored_column
 from midstream.plan.cut.streams import Streams, items_of
 from midstream.plan.nodes import is_query, quoted
-from midstream.plan.typing.nodes import Call
 from midstream.relations.table import Table
 from midstream.types import Type
 
@@ -136,12 +135,9 @@ class _Joining:
 
 def _equal_to(node: Node, one: Sequence[str], other: Sequence[str]) -> Iterator[tuple[str, str]]:
     """The column of `other` that a condition holds against one of `one`."""
-    if isinstance(node, Call) and str(node.this) == EQUAL:
-        left, right = node.expressions
-        for this, that in ((left, right), (right, left)):
-            are_columns = isinstance(this, exp.Column) and isinstance(that, exp.Column)
-            if are_columns and this.table in other and that.table in one:
-                yield this.table, this.name
+    for this, that in equated_columns(node):
+        if this.table in other and that.table in one:
+            yield this.table, this.name
 
 
 def _is_fixed(type_: Type) -> bool:

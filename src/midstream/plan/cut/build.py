@@ -81,6 +81,20 @@ def conjuncts(condition: Node | None) -> list[Node]:
     return [condition]
 
 
+def equated(condition: Node) -> Iterator[tuple[Node, Node]]:
+    """The two sides of an equality, either way round; of any other condition none."""
+    if isinstance(condition, Call) and condition.this == EQUAL:
+        left, right = condition.expressions
+        yield left, right
+        yield right, left
+
+
+def equated_columns(condition: Node) -> Iterator[tuple[exp.Column, exp.Column]]:
+    for one, other in equated(condition):
+        if isinstance(one, exp.Column) and isinstance(other, exp.Column):
+            yield one, other
+
+
 def select(
     outputs: Sequence[tuple[str, Node]],
     item: Node | None = None,

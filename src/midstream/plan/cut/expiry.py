@@ -12,6 +12,7 @@ from midstream.plan.cut.build import (
     LESS,
     Node,
     call,
+    equated,
 )
 from midstream.plan.cut.rewriting import STATE_ALIAS, unconverted
 from midstream.plan.moments import has_moment
@@ -62,9 +63,7 @@ def _is_moving_on(node: Node) -> bool:
 
 def fixed_key(node: Node) -> str | None:
     """The hidden key that a late condition gives one value: key = moment."""
-    if not isinstance(node, Call) or str(node.this) != EQUAL:
-        return None
-    for key, other in (node.expressions, reversed(node.expressions)):
+    for key, other in equated(node):
         if isinstance(key, exp.Column) and key.table == STATE_ALIAS and other.find(exp.Column) is None:
             return key.name
     return None

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 
 from sqlglot import exp
 
-from midstream.plan.cut.build import EQUAL, Node, both, conjuncts, derived, select, stored_column, text_of
+from midstream.plan.cut.build import Node, both, conjuncts, derived, equated_columns, select, stored_column, text_of
 from midstream.plan.cut.streams import Streams, is_grouping, items_of
 from midstream.plan.functions import FUNCTIONS
 from midstream.plan.moments import has_moment
@@ -96,12 +96,9 @@ def _condition(query: exp.Select) -> Node | None:
 
 def _looked_up(node: Node, own: set[str], alias: str) -> tuple[exp.Column, exp.Column] | None:
     """The column of a query that has to be equal to one of a part outside."""
-    if isinstance(node, Call) and str(node.this) == EQUAL:
-        left, right = node.expressions
-        for mine, theirs in ((left, right), (right, left)):
-            if isinstance(mine, exp.Column) and isinstance(theirs, exp.Column):  # noqa: SIM102
-                if mine.table in own and theirs.table == alias:
-                    return mine, theirs
+    for mine, theirs in equated_columns(node):
+        if mine.table in own and theirs.table == alias:
+            return mine, theirs
     return None
 
 

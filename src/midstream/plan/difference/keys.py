@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from midstream.plan.cut.build import EQUAL, NOT_DISTINCT, both, call, conjuncts, derived, plain_column
+from midstream.plan.cut.build import EQUAL, NOT_DISTINCT, both, call, conjuncts, derived, equated, plain_column
 from midstream.plan.cut.streams import items_of
 from midstream.plan.nodes import is_query
-from midstream.plan.typing.nodes import Call, type_of
+from midstream.plan.typing.nodes import type_of
 
 Node = exp.Expression
 
@@ -42,10 +42,7 @@ def meeting_of(conditions: Sequence[Node], inside: set[str]) -> Meeting:
     """What equalities say about rows of sources `inside` and of others."""
     pairs: list[tuple[Node, Node]] = []
     for condition in conditions:
-        if not isinstance(condition, Call) or condition.this != EQUAL:
-            continue
-        left, right = condition.expressions
-        for one, other in ((left, right), (right, left)):
+        for one, other in equated(condition):
             ours, theirs = columns_used(one), columns_used(other)
             if ours and ours <= inside and theirs and not theirs & inside and not _has_query(one, other):
                 pairs.append((one, other))
