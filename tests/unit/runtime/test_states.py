@@ -42,3 +42,26 @@ def test_what_a_reader_waits_for_is_not_merged_with_what_came_after() -> None:
     state = state_of((1_000_000, 2), (200_000, 0), (200_000, 0))
     assert names(state.crowded((2,), idle=False, is_read=True)) == []
     assert names(state.crowded((3,), idle=False, is_read=True)) == [1, 2, 3]
+
+
+def test_a_batch_costs_as_much_after_many_as_after_few() -> None:
+    """Rows that merges read for each batch, and files that a read finds, for batches of 500 of 100,000 groups."""
+    groups, batch = 100_000, 500
+    state = state_of()
+    read, found = [0] * 40_000, 0
+    for number in range(len(read)):
+        state.files.append(KeptFile(f"state/{number}.parquet", batch, 0, number))
+        while merged := state.crowded((), idle=False, is_read=True):
+            rows = sum(file.rows for file in merged)
+            level, upto = 1 + max(file.level for file in merged), max(file.upto for file in merged)
+            path = f"{number}-{level}/merged.parquet"
+            state.files = [file for file in state.files if file not in merged]
+            state.files.insert(0, KeptFile(path, min(rows, groups), 0, upto, level))
+            read[number] += rows
+        found = max(found, len(state.files))
+
+    def mean(begin: int, end: int) -> float:
+        return sum(read[begin:end]) / (end - begin)
+
+    assert mean(20_000, 40_000) < 1.1 * mean(2_000, 20_000) < 20 * batch
+    assert found <= 6 * FEW_FILES
