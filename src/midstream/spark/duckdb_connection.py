@@ -7,6 +7,7 @@ of several). Each job gets a connection of its own, and its temporary views go w
 from __future__ import annotations
 
 import os
+import tempfile
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ import duckdb
 
 from midstream.errors import InternalError
 from midstream.spark.kept_inputs import KeptInputs
+from midstream.spark.resources import machine_cores, machine_memory
 
 
 @dataclass(frozen=True)
@@ -94,16 +96,19 @@ def run_one_copy(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
 
 
 def _open(limits: Limits, folder: str) -> _Database:
-    spill = Path(folder) / "spill" / str(os.getpid())
+    """The limits were set where the job was made, on another machine perhaps: this one may be smaller."""
+    spill = Path(folder) / "spill"
     spill.mkdir(parents=True, exist_ok=True)
+    memory = min(limits.memory, machine_memory() // 2)
     database = duckdb.connect(
         config={
-            "threads": limits.threads,
-            "memory_limit": f"{limits.memory >> 10}KiB",
-            "temp_directory": str(spill / f"{limits.threads}-{limits.memory}"),
+            "threads": min(limits.threads, machine_cores()),
+            "memory_limit": f"{memory >> 10}KiB",
+            # Processes of several machines, which may have the same number, spill into one folder.
+            "temp_directory": tempfile.mkdtemp(prefix=f"{os.getpid()}-", dir=spill),
         }
     )
     for name, value in {**_SETTINGS, **dict(limits.settings)}.items():
         database.execute(f"SET GLOBAL {name} = {value!r}")
     database.execute("SET GLOBAL lock_configuration = true")
-    return _Database(database, KeptInputs(limits.memory))
+    return _Database(database, KeptInputs(memory))
