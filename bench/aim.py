@@ -209,8 +209,8 @@ once: the median of the second quarter of the ten minutes against that of the la
 plain queries over all events that had come by then."""
 
 LARGE_NOTES = """Midstream and DuckDB's split by hand by turns, as in the run with all peers: what is kept of 1 M and of
-10 M customers, and what a refresh of it costs. Memory is the most that all processes held together, shared pages counted
-once."""
+10 M customers, and what a refresh of it costs. Memory is the most that all processes held together, shared pages
+counted once."""
 
 if __name__ == "__main__":
     main()
