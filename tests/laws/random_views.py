@@ -542,7 +542,7 @@ class ViewMaker(QueryMaker):
         return second, f"{text} {kind} {pair} ON {condition}"
 
     def _join_linked(self, sources: list[Source], text: str) -> tuple[Source, str]:
-        """Tables that are joined with each other, along keys or not, after the stream; `sources` gets the first ones."""
+        """Tables that are joined with each other, along keys or not; `sources` gets all but the last."""
         before, kinds = list(sources), ["JOIN", "JOIN", "JOIN", "LEFT JOIN"]
         for number in range(self.choices.between(2, 3)):
             table, new = self._linked()
