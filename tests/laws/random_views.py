@@ -130,7 +130,7 @@ class ViewMaker(QueryMaker):
             kinds += [self._plain, self._grouped, self._plain, self._windowed, self._grouping_sets]
             kinds += [self._set_operation, self._joined_twice]
         if depth > 0 and not self.adhoc:
-            kinds += [self._union_of_streams, self._from_a_table, self._looked_up]
+            kinds += [self._union_of_streams, self._from_a_table, self._looked_up, self._looked_up]
         return self.choices.pick(kinds)(depth, basic)
 
     def _source(self, depth: int) -> tuple[Source, str]:
@@ -458,8 +458,15 @@ class ViewMaker(QueryMaker):
     def _stream_from(self) -> tuple[list[Source], str]:
         source, text = self._stream_source()
         sources = [source]
-        joins = [self._join_table, self._unnest, self._lateral, self._join_two_tables, self._join_linked]
-        first = [self._right_join, self._after_a_table, self._after_linked]
+        joins = [
+            self._join_table,
+            self._unnest,
+            self._lateral,
+            self._join_two_tables,
+            self._join_linked,
+            self._join_linked,
+        ]
+        first = [self._right_join, self._after_a_table, self._after_linked, self._after_linked]
         for number in range(self.choices.pick([0, 0, 1, 1, 2])):
             join = self.choices.pick([*joins, *first] if number == 0 else joins)
             source, text = join(sources, text)
@@ -543,7 +550,7 @@ class ViewMaker(QueryMaker):
 
     def _join_linked(self, sources: list[Source], text: str) -> tuple[Source, str]:
         """Tables that are joined with each other, along keys or not; `sources` gets all but the last."""
-        before, kinds = list(sources), ["JOIN", "JOIN", "JOIN", "LEFT JOIN"]
+        before, kinds = list(sources), ["JOIN", "LEFT JOIN"] if self.choices.chance(3) else ["JOIN"]
         for number in range(self.choices.between(2, 3)):
             table, new = self._linked()
             condition = self._flat_condition(before, new)
