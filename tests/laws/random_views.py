@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from choices import Choices
 from random_queries import BASIC, ORDERED_OPERATORS, QueryMaker, RandomQuery, Source, Term, _distinct, _select
@@ -48,6 +49,8 @@ MOMENTS = (
     "{0}.day >= current_date - 1",
     "date_trunc('day', {0}.ts) = current_date",
     "date_trunc('hour', {0}.ts) > now() - interval '2 days'",
+    "extract(isoyear FROM {0}.ts) * 100 + extract(week FROM {0}.ts) = ⟪current_week()|"
+    "extract(isoyear FROM now()) * 100 + extract(week FROM now())⟫",
 )
 """Conditions on when a view is read. Streams have rows on both sides of each, far enough from it for a test to end."""
 
@@ -96,7 +99,7 @@ class ViewMaker(QueryMaker):
 
     def _any_view(self) -> RandomQuery:
         kinds = [lambda: self._body(1), lambda: self._body(1), lambda: self._with(1)]
-        kinds += [self._with_stream, self._sorted_view] if not self.adhoc else []
+        kinds += [self._with_stream, self._sorted_view, self._with_named] if not self.adhoc else []
         return self.choices.pick(kinds)()
 
     def _sorted_view(self) -> RandomQuery:
@@ -112,13 +115,22 @@ class ViewMaker(QueryMaker):
         self.streams.pop()
         return replace(body, sql=f"WITH {name} AS ({sql}) {body.sql}")
 
+    def _with_named(self) -> RandomQuery:
+        """What subqueries may ask, too, under a name: groups, or rows of tables."""
+        name = self._alias("w")
+        columns, sql = self._few_groups() if self.choices.chance(2) else self._rows_of_tables("")
+        self.named.append(Source(name, columns))
+        body = self._body(1)
+        self.named.pop()
+        return replace(body, sql=f"WITH {name} AS ({sql}) {body.sql}")
+
     def _body(self, depth: int, *, basic: bool = False) -> RandomQuery:
         kinds = [] if self.adhoc else [self._stream_grouped] * (3 if depth > 0 else 1)
         if depth > 0 or self.adhoc:
             kinds += [self._plain, self._grouped, self._plain, self._windowed, self._grouping_sets]
             kinds += [self._set_operation, self._joined_twice]
         if depth > 0 and not self.adhoc:
-            kinds += [self._union_of_streams, self._from_a_table]
+            kinds += [self._union_of_streams, self._from_a_table, self._looked_up, self._looked_up]
         return self.choices.pick(kinds)(depth, basic)
 
     def _source(self, depth: int) -> tuple[Source, str]:
@@ -130,22 +142,98 @@ class ViewMaker(QueryMaker):
             view = self.choices.pick(self.views)
             return Source(alias, self._columns(view.query)), f"{view.source} AS {alias}"
         if self.adhoc or self.choices.chance(4):
+            if self.choices.chance(3):
+                columns, sql = self._rows_of_tables("")
+                return Source(alias, columns), f"({sql}) AS {alias}"
             table = self.choices.pick(self.tables)
             return Source(alias, table.columns), f"{table.name} AS {alias}"
         inner = self._body(depth - 1, basic=True) if depth > 0 and self.choices.chance(4) else self._stream_grouped()
         return Source(alias, self._columns(inner)), f"({inner.sql}) AS {alias}"
 
     def _inner(self) -> tuple[Source, str]:
-        """What a subquery reads: a table, a stream that was grouped, or a stream, grouped by the subquery itself."""
-        kind = self.choices.draw(1 if self.adhoc else 4)
-        if kind < 2:
-            return super()._inner()
-        alias, stream = self._alias("q"), self._whole_stream()
-        if kind == 2:
-            return Source(alias, STREAM_COLUMNS), f"FROM {stream} AS {alias}"
+        """What a subquery reads: tables, a stream that was grouped, or a stream, grouped by the subquery itself."""
+        alias = self._alias("q")
+        asked = [source for source in self.named if {"k", "i"} <= {column.name for column in source.columns}]
+        if asked and self.choices.chance(2):
+            source = self.choices.pick(asked)
+            return Source(alias, source.columns), f"FROM {source.alias} AS {alias}"
+        match self.choices.draw(4 if self.adhoc else 6):
+            case 0 | 1:
+                return super()._inner()
+            case 2:
+                columns, sql = self._rows_of_tables("")
+                return Source(alias, columns), f"FROM ({sql}) AS {alias}"
+            case 3:
+                return self._inner_join(alias)
+            case 4:
+                return Source(alias, STREAM_COLUMNS), f"FROM {self._whole_stream()} AS {alias}"
+            case _:
+                columns, sql = self._few_groups()
+                return Source(alias, columns), f"FROM ({sql}) AS {alias}"
+
+    def _inner_join(self, alias: str) -> tuple[Source, str]:
+        """Rows of a table that is joined with another."""
+        one, two = self.choices.pick(self.tables), self.choices.pick(self.tables)
+        source, other = Source(alias, one.columns), Source(f"{alias}x", two.columns)
+        kind = self.choices.pick(["JOIN", "LEFT JOIN"])
+        linked = self._link(source, two, other)
+        return source, f"FROM {one.name} AS {alias} {kind} {two.name} AS {other.alias} ON {linked}"
+
+    def _few_groups(self) -> tuple[tuple[Column, ...], str]:
         columns = (Column("k", "int", True), Column("i", "int", True), Column("many", "bigint", True))
-        sql = f"SELECT r.k, r.i, count(*) AS many FROM {stream} AS r GROUP BY r.k, r.i"
-        return Source(alias, columns), f"FROM ({sql}) AS {alias}"
+        return columns, f"SELECT r.k, r.i, count(*) AS many FROM {self._whole_stream()} AS r GROUP BY r.k, r.i"
+
+    def _rows_of_tables(self, mark: str) -> tuple[tuple[Column, ...], str]:
+        """A query over tables alone that has columns k and i; the tables have a mark if they are below a grouping."""
+        one, two = self.choices.pick(self.tables), self.choices.pick(self.tables)
+        relation, other = (f"‹{mark} {table.name}›" if mark else table.name for table in (one, two))
+        whole = (Column("k", "int", True), Column("i", "int", True), Column("s", "text", True))
+        counted = (Column("k", "int", True), Column("i", "int", False), Column("many", "bigint", True))
+        linked = self._link(Source("x", one.columns), two, Source("y", two.columns))
+        match self.choices.draw(5):
+            case 0:
+                return counted, f"SELECT x.k, max(x.i) AS i, count(*) AS many FROM {relation} AS x GROUP BY x.k"
+            case 1:
+                return whole, f"SELECT DISTINCT x.k, x.i, x.s FROM {relation} AS x WHERE x.i IS NOT NULL"
+            case 2:
+                return whole, f"SELECT x.k, y.i, y.s FROM {relation} AS x JOIN {other} AS y ON x.k = y.i"
+            case 3:
+                kind = self.choices.pick(["JOIN", "LEFT JOIN", "FULL JOIN"])
+                linked = linked if kind != "FULL JOIN" else "x.k = y.k"
+                return whole, f"SELECT y.k, x.i, y.s FROM {relation} AS x {kind} {other} AS y ON {linked}"
+            case _:
+                sql = f"SELECT y.k, min(x.i) AS i, count(*) AS many FROM {relation} AS x JOIN {other} AS y ON {linked}"
+                return counted, f"{sql} GROUP BY y.k HAVING count(*) < 4"
+
+    def _link(self, one: Source, table: RandomTable, other: Source) -> str:
+        """A condition by which rows meet those of a table: one of them at most, along a key, or any."""
+        if not table.keys or self.choices.chance(3):
+            return self._flat_condition([one], other)
+        types = {column.name: column.type for column in table.columns}
+        pairs = [(name, self._typed_column(types[name], one)) for name in self.choices.pick(table.keys).columns]
+        return " AND ".join(f"{value} = {other.alias}.{name}" for name, value in pairs)
+
+    def _typed_column(self, type_: str, source: Source) -> str:
+        return f"{source.alias}." + self.choices.pick([c.name for c in source.columns if c.type == type_])
+
+    def _from(self, depth: int) -> tuple[list[Source], str]:
+        sources, text = super()._from(depth)
+        if self.choices.chance(6):
+            source, join = self._lateral_above(sources)
+            return [*sources, source], text + join
+        return sources, text
+
+    def _lateral_above(self, sources: list[Source]) -> tuple[Source, str]:
+        """What a row looks up, or the elements of a list that it has."""
+        alias = self._alias("l")
+        lists = [f"{s.alias}.{c.name}" for s in sources for c in s.columns if c.type == "int[]"]
+        if lists and self.choices.chance(2):
+            opened = f" CROSS JOIN LATERAL unnest({self.choices.pick(lists)}) AS {alias}(x)"
+            return Source(alias, (Column("x", "int", False),)), opened
+        inner, from_ = self._inner()
+        asked = f"SELECT max({inner.alias}.i) AS x, count(*) AS n {from_}{self._correlation(inner, sources)}"
+        columns = (Column("x", "int", False), Column("n", "bigint", True))
+        return Source(alias, columns), f" LEFT JOIN LATERAL ({asked}) AS {alias} ON true"
 
     def _whole_stream(self) -> str:
         return self.choices.pick([source.alias for source in self.streams if source.columns == STREAM_COLUMNS])
@@ -243,6 +331,60 @@ class ViewMaker(QueryMaker):
             terms = [Term("count(*)", "bigint")]
         return _select("", terms, f" FROM {table.name} AS {alias} WHERE {test}")
 
+    def _looked_up(self, depth: int, basic: bool) -> RandomQuery:
+        """Rows of tables, with conditions on them alone, and what a stream has for each."""
+        table, alias = self.choices.pick(self.tables), self._alias("a")
+        outer, text = Source(alias, table.columns), f"{table.name} AS {alias}"
+        sources, tests = [outer], [self._own_test(outer)]
+        if self.choices.chance(2):
+            second = self.choices.pick(self.tables)
+            other = Source(self._alias("a"), second.columns)
+            kind = self.choices.pick(["JOIN", "LEFT JOIN", "RIGHT JOIN"])
+            text += f" {kind} {second.name} AS {other.alias} ON {self._link(outer, second, other)}"
+            sources.append(other)
+            tests += [self._own_test(other)] if self.choices.chance(2) else []
+        if self.choices.chance(3):
+            columns, sql = self._few_groups()
+            groups = Source(self._alias("a"), columns)
+            text += (
+                f" {self.choices.pick(['JOIN', 'LEFT JOIN'])} ({sql}) AS {groups.alias} ON {groups.alias}.k = {alias}.k"
+            )
+            sources.append(groups)
+        operator = self.choices.pick(ORDERED_OPERATORS)
+        tests.append(f"{self._leaf('int', sources).sql} {operator} ({self._lookup(self.choices.pick(sources))})")
+        terms = [self._any_basic_column(sources) for _ in range(self.choices.between(1, 3))]
+        if self.choices.chance(2):
+            terms.append(Term(f"({self._lookup(self.choices.pick(sources))})", "bigint"))
+        return _select("", terms, f" FROM {text} WHERE {' AND '.join(tests)}")
+
+    def _own_test(self, source: Source) -> str:
+        """A condition on a table alone; it may ask other tables."""
+        negated, alias = self.choices.pick(["", "NOT "]), self._alias("q")
+        match self.choices.draw(4):
+            case 0:
+                return f"{source.alias}.i {self.choices.pick(['<', '>', '<>'])} {self.choices.between(0, 2)}"
+            case 1:
+                columns, sql = self._rows_of_tables("")
+                return f"{source.alias}.k {negated}IN (SELECT {alias}.i FROM ({sql}) AS {alias})"
+            case 2:
+                inner, from_ = self._inner_join(alias)
+                return f"{negated}EXISTS (SELECT 1 {from_} WHERE {alias}.k = {source.alias}.i)"
+            case _:
+                return self._flat("boolean", [source], 2)
+
+    def _lookup(self, source: Source) -> str:
+        """What a stream has for a row of a table, by one key or two; counted, so that there is always an answer."""
+        alias = self._alias("q")
+        columns, sql = (STREAM_COLUMNS, self._whole_stream())
+        if self.choices.chance(3):
+            columns, sql = self._few_groups()
+            sql = f"({sql})"
+        by = self.choices.pick([("k",), ("i",), ("k", "i")])
+        tests = [f"{alias}.{name} = {self._typed_column('int', source)}" for name in by]
+        tests += [self._flat("boolean", [Source(alias, columns)], 1)] if self.choices.chance(4) else []
+        value = self.choices.pick(["count(*)", f"sum({alias}.i)", f"count({alias}.i)", f"sum({alias}.k) + count(*)"])
+        return f"SELECT {value} FROM {sql} AS {alias} WHERE {' AND '.join(tests)}"
+
     # the first grouping of a stream
 
     def _stream_grouped(self, depth: int = 0, basic: bool = True) -> RandomQuery:
@@ -316,8 +458,15 @@ class ViewMaker(QueryMaker):
     def _stream_from(self) -> tuple[list[Source], str]:
         source, text = self._stream_source()
         sources = [source]
-        joins = [self._join_table, self._unnest, self._lateral, self._join_two_tables]
-        first = [self._right_join, self._after_a_table]
+        joins = [
+            self._join_table,
+            self._unnest,
+            self._lateral,
+            self._join_two_tables,
+            self._join_linked,
+            self._join_linked,
+        ]
+        first = [self._right_join, self._after_a_table, self._after_linked, self._after_linked]
         for number in range(self.choices.pick([0, 0, 1, 1, 2])):
             join = self.choices.pick([*joins, *first] if number == 0 else joins)
             source, text = join(sources, text)
@@ -346,7 +495,7 @@ class ViewMaker(QueryMaker):
         """Rows of a stream that stands on both sides of a union get numbers of their own on each."""
         types = wanted if wanted is not None else ["int", *self._some_types(1, 3)]
         terms = ", ".join(f"{self._flat(type_, [inner], 1)} AS c{n}" for n, type_ in enumerate(types))
-        number = f"{inner.alias}.id * 2 + {side}" if "stream" in relation else "CAST(NULL AS bigint)"
+        number = f"{inner.alias}.id * 4 + {side}" if "stream" in relation else "CAST(NULL AS bigint)"
         return types, f"SELECT {number} AS id, {terms} FROM {relation} AS {inner.alias}{self._below_where([inner])}"
 
     def _outer_joined(self, alias: str) -> tuple[Source, str]:
@@ -364,7 +513,7 @@ class ViewMaker(QueryMaker):
         types = ["int", *self._some_types(1, 2)]
         table = self.choices.pick(self.tables) if self.choices.chance(3) else None
         sides = []
-        for side in range(2):
+        for side in range(3 if self.choices.chance(3) else 2):
             inner = Source(self._alias("p"), STREAM_COLUMNS)
             sides.append(self._projected(inner, self._whole_stream(), types, side)[1])
         if table:
@@ -377,19 +526,9 @@ class ViewMaker(QueryMaker):
         """A table, or a query over tables."""
         alias, table = self._alias("b"), self.choices.pick(self.tables)
         relation = f"‹frozen {table.name}›"
-        match self.choices.draw(5):
-            case 0 | 1:
-                return Source(alias, table.columns), f"{relation} AS {alias}"
-            case 2:
-                columns = (Column("k", "int", True), Column("i", "int", False), Column("many", "bigint", True))
-                sql = f"SELECT x.k, max(x.i) AS i, count(*) AS many FROM {relation} AS x GROUP BY x.k"
-            case 3:
-                columns = (Column("k", "int", True), Column("i", "int", True), Column("s", "text", True))
-                sql = f"SELECT DISTINCT x.k, x.i, x.s FROM {relation} AS x WHERE x.i IS NOT NULL"
-            case _:
-                other = f"‹frozen {self.choices.pick(self.tables).name}›"
-                columns = (Column("k", "int", True), Column("i", "int", True), Column("s", "text", True))
-                sql = f"SELECT x.k, y.i, y.s FROM {relation} AS x JOIN {other} AS y ON x.k = y.i"
+        if self.choices.chance(2):
+            return Source(alias, table.columns), f"{relation} AS {alias}"
+        columns, sql = self._rows_of_tables("frozen")
         return Source(alias, columns), f"({sql}) AS {alias}"
 
     def _join_table(self, sources: list[Source], text: str) -> tuple[Source, str]:
@@ -408,6 +547,35 @@ class ViewMaker(QueryMaker):
         kind = self.choices.pick(["JOIN", "LEFT JOIN"])
         sources.append(first)
         return second, f"{text} {kind} {pair} ON {condition}"
+
+    def _join_linked(self, sources: list[Source], text: str) -> tuple[Source, str]:
+        """Tables that are joined with each other, along keys or not; `sources` gets all but the last."""
+        before, kinds = list(sources), ["JOIN", "LEFT JOIN"] if self.choices.chance(3) else ["JOIN"]
+        for number in range(self.choices.between(2, 3)):
+            table, new = self._linked()
+            condition = self._flat_condition(before, new)
+            if number:
+                condition = self._link(sources[-1], table, new) + (
+                    f" AND {condition}" if self.choices.chance(4) else ""
+                )
+            text += f" {self.choices.pick(kinds)} ‹frozen {table.name}› AS {new.alias} ON {condition}"
+            sources.append(new)
+        return sources.pop(), text
+
+    def _after_linked(self, sources: list[Source], text: str) -> tuple[Source, str]:
+        """Tables first, and what they have to do with each other in the condition of the stream."""
+        tables = [self._linked() for _ in range(self.choices.between(2, 3))]
+        tests = [self._flat_condition(sources, self.choices.pick(tables)[1])]
+        for (_, one), (table, other) in pairwise(tables):
+            tests.append(self._link(one, table, other))
+            tests += [self._flat("boolean", [other], 1)] if self.choices.chance(4) else []
+        items = [f"‹frozen {table.name}› AS {source.alias}" for table, source in tables]
+        sources += [source for _, source in tables[:-1]]
+        return tables[-1][1], f"{' CROSS JOIN '.join(items)} JOIN {text} ON {' AND '.join(tests)}"
+
+    def _linked(self) -> tuple[RandomTable, Source]:
+        table = self.choices.pick(self.tables)
+        return table, Source(self._alias("b"), table.columns)
 
     def _after_a_table(self, sources: list[Source], text: str) -> tuple[Source, str]:
         static, other = self._static()
@@ -438,6 +606,12 @@ class ViewMaker(QueryMaker):
 
     def _lateral(self, sources: list[Source], text: str) -> tuple[Source, str]:
         alias, types = self._alias("l"), self._some_types(1, 2)
+        if self.choices.chance(3):
+            relation, outer = f"‹frozen {self.choices.pick(self.tables).name}›", self._leaf("int", sources).sql
+            shown = self.choices.pick(["e.i AS x", "count(*) AS x"])
+            asked = f"SELECT {shown} FROM {relation} AS e WHERE e.k = {outer}"
+            type_ = "int" if shown.startswith("e") else "bigint"
+            return Source(alias, (Column("x", type_, True),)), f"{text} LEFT JOIN LATERAL ({asked}) AS {alias} ON true"
         terms = ", ".join(f"{self._flat(type_, sources, 2)} AS c{n}" for n, type_ in enumerate(types))
         columns = tuple(Column(f"c{n}", type_, type_ in ("text", "boolean")) for n, type_ in enumerate(types))
         return Source(alias, columns), f"{text} CROSS JOIN LATERAL (SELECT {terms}) AS {alias}"
@@ -450,7 +624,7 @@ class ViewMaker(QueryMaker):
         alias, table = self._alias("e"), self.choices.pick(self.tables)
         outer = self._leaf("int", sources).sql
         negated = self.choices.pick(["", "NOT "])
-        match self.choices.draw(6):
+        match self.choices.draw(10):
             case 0 | 1 | 2:
                 test = self._flat("boolean", sources, 2)
                 return f"({test} OR {self._leaf('int', sources).sql} > 0)" if self.choices.chance(2) else test
@@ -462,6 +636,23 @@ class ViewMaker(QueryMaker):
             case 4:
                 where = f" WHERE {alias}.k IS NOT NULL" if self.choices.chance(2) else ""
                 return f"{outer} {negated}IN (SELECT {alias}.k FROM ‹frozen {table.name}› AS {alias}{where})"
+            case 5:
+                columns, sql = self._rows_of_tables("frozen")
+                return f"{outer} {negated}IN (SELECT {alias}.i FROM ({sql}) AS {alias})"
+            case 6:
+                columns, sql = self._rows_of_tables("frozen")
+                return f"{negated}EXISTS (SELECT 1 FROM ({sql}) AS {alias} WHERE {alias}.k = {outer})"
+            case 7:
+                where = f" WHERE {alias}.k = {self._leaf('int', sources).sql}" if self.choices.chance(2) else ""
+                operator = self.choices.pick(ORDERED_OPERATORS)
+                asked = f"SELECT max({alias}.i) FROM ‹frozen {table.name}› AS {alias}{where}"
+                return f"{outer} {operator} ({asked})"
+            case 8:
+                other, every = self._leaf("int", sources).sql, self.choices.pick(["ANY", "ALL"])
+                if self.choices.chance(2):
+                    return f"{outer} > {every} (SELECT {alias}.k FROM ‹frozen {table.name}› AS {alias})"
+                rows = f"SELECT {alias}.k, {alias}.i FROM ‹frozen {table.name}› AS {alias}"
+                return f"({outer}, {other}) {negated}IN ({rows})"
             case _:
                 operator = self.choices.pick(ORDERED_OPERATORS)
                 return f"EXISTS (SELECT 1 FROM ‹frozen {table.name}› AS {alias} WHERE {alias}.i {operator} {outer})"
@@ -531,7 +722,8 @@ class ViewMaker(QueryMaker):
 
     def _statistic(self, sources: list[Source], keep: str) -> Term:
         value = self._leaf(self.choices.pick(["double precision", "int"]), sources).sql
-        return Term(f"{self.choices.pick(STATISTICS)}(⟪|CAST(⟫{value}⟪| AS double precision)⟫){keep}", None)
+        distinct = "DISTINCT " if self.choices.chance(4) else ""
+        return Term(f"{self.choices.pick(STATISTICS)}({distinct}⟪|CAST(⟫{value}⟪| AS double precision)⟫){keep}", None)
 
     def _paired(self, sources: list[Source], keep: str) -> Term:
         one, two = (self._leaf("double precision", sources).sql for _ in range(2))
@@ -541,7 +733,8 @@ class ViewMaker(QueryMaker):
 
     def _most_frequent(self, sources: list[Source], keep: str) -> Term:
         value = self._leaf(self.choices.pick(ORDERABLE), sources, tame=False)
-        return Term(f"mode() WITHIN GROUP (ORDER BY {value.sql}){keep}", value.type)
+        direction = self.choices.pick(["", " DESC"])
+        return Term(f"mode() WITHIN GROUP (ORDER BY {value.sql}{direction}){keep}", value.type)
 
     def _by_number(self, sources: list[Source], keep: str) -> Term:
         """What depends on the order of rows, ordered by their number; PostgreSQL takes an end of an array."""

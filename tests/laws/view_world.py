@@ -17,12 +17,14 @@ import psycopg
 from answers import same_rows
 from choices import Choices
 from random_queries import RandomQuery, spelled
-from random_tables import TAME, WILD, RandomTable, random_tables
+from random_tables import TAME, WILD, RandomTable, random_tables, with_keys
 from random_views import STREAM_COLUMNS, RandomView, ViewMaker, named
 
 import midstream
 
 STREAMS = ("s0", "s1", "s2")
+CONSTRAINT = "23"
+"""How the SQLSTATEs begin of what a constraint forbids."""
 _schemas = itertools.count()
 
 
@@ -53,7 +55,7 @@ class World:
     def __init__(self, seed: int, folder: str, dsn: str, kernel: str = "duckdb") -> None:
         self.folder, self.kernel = folder, kernel
         self.choices = Choices(seed)
-        self.tables = random_tables(self.choices, "w")[:2]
+        self.tables = tuple(with_keys(self.choices, table) for table in random_tables(self.choices, "w"))
         self.views: dict[str, tuple[RandomView, Epoch]] = {}
         self.drawn: dict[str, list[int]] = {}
         """The choices that each view was made by."""
@@ -96,9 +98,27 @@ class World:
     # what happens
 
     def on_both(self, sql: str) -> None:
+        """A change that a key forbids is refused by both."""
         self.changes.append(sql)
-        self.db.sql(sql)
-        self.judge.execute(sql.encode())
+        answers = self._answer(sql), self._judged(sql)
+        if answers[0] != answers[1]:
+            raise Difference(f"{sql}\nis {answers[0]}, and for the judge {answers[1]}")
+
+    def _answer(self, sql: str) -> str:
+        try:
+            self.db.sql(sql)
+        except midstream.Error as error:
+            if not error.sqlstate.startswith(CONSTRAINT):
+                raise
+            return error.sqlstate
+        return "done"
+
+    def _judged(self, sql: str) -> str:
+        try:
+            self.judge.execute(sql.encode())
+        except psycopg.IntegrityError as error:
+            return str(error.sqlstate)
+        return "done"
 
     def insert(self, rows: int) -> None:
         """Rows for one stream; or for several under one commit."""
@@ -130,11 +150,12 @@ class World:
     def change_a_table(self) -> None:
         """Views see it where the table stands above their grouping, and must not where it stands below."""
         table, number = self.choices.pick(self.tables), self.choices.between(-1, 3)
-        match self.choices.draw(3):
-            case 0:
-                self.on_both(f"INSERT INTO {table.name} (k, i, s) VALUES ({number}, {number + 1}, 'new')")
-            case 1:
-                self.on_both(f"UPDATE {table.name} SET i = k, s = 'changed' WHERE k = {number}")
+        match self.choices.draw(4):
+            case 0 | 1:
+                i, s = (self.choices.pick(["NULL", *TAME[type_]]) for type_ in ("int", "text"))
+                self.on_both(f"INSERT INTO {table.name} (k, i, s) VALUES ({number}, {i}, {s})")
+            case 2:
+                self.on_both(f"UPDATE {table.name} SET i = k, s = s || 'x' WHERE k = {number}")
             case _:
                 self.on_both(f"DELETE FROM {table.name} WHERE k = {number}")
 

@@ -6,7 +6,7 @@ Every literal means the same to Midstream and to PostgreSQL.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from choices import Choices
 
@@ -19,15 +19,26 @@ class Column:
 
 
 @dataclass(frozen=True)
+class Key:
+    """Columns that tell the rows of a table apart. Rows with a NULL in them are equal to none, and a primary key has no
+    such rows."""
+
+    columns: tuple[str, ...]
+    is_primary: bool = False
+
+
+@dataclass(frozen=True)
 class RandomTable:
     name: str
     columns: tuple[Column, ...]
     rows: tuple[tuple[str, ...], ...]
+    keys: tuple[Key, ...] = ()
 
     def create(self, *, postgres: bool) -> str:
         collation = ' COLLATE "C"' if postgres else ""
-        columns = ", ".join(f"{c.name} {c.type}{collation if c.type.startswith('text') else ''}" for c in self.columns)
-        return f"CREATE TABLE {self.name} ({columns})"
+        parts = [f"{c.name} {c.type}{collation if c.type.startswith('text') else ''}" for c in self.columns]
+        parts += [f"{'PRIMARY KEY' if key.is_primary else 'UNIQUE'} ({', '.join(key.columns)})" for key in self.keys]
+        return f"CREATE TABLE {self.name} ({', '.join(parts)})"
 
     def insert(self) -> str | None:
         if not self.rows:
@@ -35,6 +46,14 @@ class RandomTable:
         return f"INSERT INTO {self.name} VALUES " + ", ".join(f"({', '.join(row)})" for row in self.rows)
 
 
+KEYS = (
+    (Key(("k",), is_primary=True),),
+    (Key(("k",)),),
+    (Key(("k", "i"), is_primary=True),),
+    (Key(("k", "i")), Key(("s",))),
+    (Key(("i",)),),
+    (Key(("k",), is_primary=True), Key(("i",))),
+)
 TAME = {
     "smallint": [str(n) for n in (0, 1, 2, -3)],
     "int": [str(n) for n in (0, 1, 2, 3, -1, 7)],
@@ -88,6 +107,22 @@ def _random_table(choices: Choices, name: str) -> RandomTable:
         for _ in range(0 if choices.chance(10) else choices.between(3, 12))
     )
     return RandomTable(name, tuple(columns), rows)
+
+
+def with_keys(choices: Choices, table: RandomTable) -> RandomTable:
+    """The table with keys, more often than not, and those of its rows that keep to them."""
+    keys = choices.pick(KEYS) if not choices.chance(4) else ()
+    places = {column.name: place for place, column in enumerate(table.columns)}
+    rows: list[tuple[str, ...]] = []
+    for row in table.rows:
+        if all(_may_come(key, row, rows, places) for key in keys):
+            rows.append(row)
+    return replace(table, rows=tuple(rows), keys=keys)
+
+
+def _may_come(key: Key, row: tuple[str, ...], rows: list[tuple[str, ...]], places: dict[str, int]) -> bool:
+    values, *others = ([r[places[name]] for name in key.columns] for r in (row, *rows))
+    return not key.is_primary if "NULL" in values else values not in others
 
 
 def _value(choices: Choices, column: Column) -> str:

@@ -216,11 +216,13 @@ class Views:
     def cut_new(
         self, query: Sql, state: CatalogState, context: BindContext, how: HowToCut
     ) -> tuple[ViewPlan, int | None]:
-        """The plan of a new view, and the size of its basic windows if that is another view's."""
+        """The plan of a new view, which some kernel can run, and the size of its basic windows if that is another
+        view's."""
         from midstream.runtime.stored_schema import ComputedSchema
 
         schema = ComputedSchema(self._store.catalog, state)
         plan, how = cut_view(query, schema, context, **how), how.copy()
+        plan.shown(context.now, context.scn)
         for unit in self._maker.common_units(plan, state):
             how["unit"] = unit
             finer = cut_view(query, schema, context, **how)

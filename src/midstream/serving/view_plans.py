@@ -281,8 +281,8 @@ def _chosen(session: Session, plan: ViewPlan, state: CatalogState, readers: Read
     if not plan.windows:
         return choose_upper(session.store, plan, views.kept_of(readers, state), picture, session.settings)
     kept = inputs_of(readers, state.scn)
-    words = plan.words(datetime.now(timezone.utc), state.scn)
-    upper = plan.upper({**words, **(plan.window_words(0, {}) if not plan.times else {})})
+    now = datetime.now(timezone.utc)
+    words, upper = plan.words(now, state.scn), plan.shown(now, state.scn)
     sources = sources_for(session.store, plan, upper.scans, kept, {}, picture, "duckdb")
     forced = "spark" if kernel == "spark" else "duckdb" if plan.pairs else "auto"
     choice = choose_kernel(upper, sources.bytes, {**session.settings, "kernel": forced})

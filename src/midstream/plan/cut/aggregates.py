@@ -84,7 +84,7 @@ def kept(node: AggregateCall, where: Node | None) -> KeptAggregate | None:
     """How to keep an aggregate over the rows that a condition lets through; None: not without its values."""
     name = name_of_call(node)
     passing = both([node.args.get("filter"), where])
-    if node.args.get("distinct") and name not in _SAME:
+    if node.args.get("distinct") and name not in _SAME_OF_DISTINCT:
         return None
     maker = _MAKERS.get(name)
     if maker is None and name in _SAME:
@@ -93,6 +93,8 @@ def kept(node: AggregateCall, where: Node | None) -> KeptAggregate | None:
 
 
 _SAME = frozenset("min max bool_and bool_or every bit_and bit_or".split())
+_SAME_OF_DISTINCT = _SAME | {"first", "last"}
+"""It makes no difference how often a value comes."""
 
 
 def _same(node: AggregateCall, where: Node | None) -> KeptAggregate:

@@ -108,4 +108,13 @@ def _is_fixed(streams: Streams, node: Node, around: set[str]) -> bool:
     tables = {column.table for column in node.find_all(exp.Column)}
     if streams.has_live(node) or has_moment(node) or not tables <= around | inner or (around and not tables & around):
         return False
+    if _reads_a_cte_around(streams, node):
+        return False
     return not any(FUNCTIONS[str(call.this)].volatile for call in node.find_all(Call) if str(call.this) in FUNCTIONS)
+
+
+def _reads_a_cte_around(streams: Streams, node: Node) -> bool:
+    """Whether a part has no meaning without a WITH query that stands around it, and may be of streams."""
+    own = {cte.alias for cte in node.find_all(exp.CTE)}
+    named = [table for table in node.find_all(exp.Table) if not isinstance(table.this, exp.Func)]
+    return any(table.name not in own and streams.key_of(table) is None for table in named)

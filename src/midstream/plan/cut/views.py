@@ -111,6 +111,11 @@ class ViewPlan:
             self._sealed[key] = seal(self._binding, tree, self.outputs)
         return self._sealed[key]
 
+    def shown(self, now: datetime, scn: int) -> BoundQuery:
+        """The upper query at a moment, of the first window if it has any; a refusal if no kernel can run it."""
+        windows = self.window_words(0, {}) if not self.times else {}
+        return self.upper({**self.words(now, scn), **windows})
+
     def at_any_moment(self, words: Mapping[str, str]) -> BoundQuery:
         """The upper query as it was last asked for, or with these words: what it reads is always the same."""
         return next(iter(list(self._sealed.values())), None) or self.upper(words)

@@ -245,13 +245,12 @@ class AggregateRenderer:
     def _mode(self, node: exp.Expression) -> str:
         """The most frequent value, and of several the first in order."""
         ordered = node.args["order"].expressions[0]
-        if ordered.args.get("desc"):
-            raise KernelRefuses("mode in descending order is not supported")
         value, where = self.scalar(ordered.this), self.filter(node.args.get("filter"))
         if self.kernel == "spark":
-            return f"mode() WITHIN GROUP (ORDER BY {value}){where}"
+            return f"mode() WITHIN GROUP (ORDER BY {value}{' DESC' if ordered.args.get('desc') else ''}){where}"
+        wins = ">=" if ordered.args.get("desc") else ">"
         counts = f"map_entries(histogram({value}){where})"
-        return f"list_reduce({counts}, lambda a_, b_: CASE WHEN b_.value > a_.value THEN b_ ELSE a_ END).key"
+        return f"list_reduce({counts}, lambda a_, b_: CASE WHEN b_.value {wins} a_.value THEN b_ ELSE a_ END).key"
 
 
 _ORDERED = ("array_agg", "string_agg", "first", "last")
