@@ -407,6 +407,8 @@ class WindowWorld:
         if over is not None:
             self.db.sql(f"CREATE VIEW {over} AS SELECT count(*) AS n FROM {name}")
             self.db.sql(f"CREATE VIEW {over}_values AS {self._values(view, name)}")
+            by_rows = f"SELECT window_end, count(*) AS n FROM {name} [WINDOW 3 ROWS SLIDE 2 ROWS]"
+            self.db.sql(f"CREATE VIEW {over}_rows{_with('retain = 100000')} AS {by_rows}")
         since = {stream: len(rows.times) for stream, rows in self.rows.items()}
         made = Made(name, view, since, retain, f"{name}_again" if twin else None, len(self.acts), self.versions, over)
         self.views[name], self.settled[name] = made, []
@@ -515,6 +517,9 @@ class WindowWorld:
         counted = self.db.sql(f"SELECT n FROM {made.over}").fetchall()
         if counted != [(count,)]:
             raise Difference(f"{made.over} counts {counted}, not {count} rows\n{self.told(made)}")
+        windows = self.db.sql(f"SELECT * FROM {made.over}_rows ALL WINDOWS").fetchall()
+        if sorted(windows) != [(end, 3) for end in range(3, count + 1, 2)]:
+            raise Difference(f"{made.over}_rows has the windows {windows} over {count} rows\n{self.told(made)}")
         if made.retain == 100_000:
             got = self.db.sql(f"SELECT * FROM {made.over}_values").fetchall()
             wanted = self.db.sql(self._values(made.view, f"{made.name} ALL WINDOWS")).fetchall()
