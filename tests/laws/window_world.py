@@ -510,7 +510,7 @@ class WindowWorld:
         if made.over is not None:
             self._check_over(made, sum(map(len, results)))
         if name in self.watches:
-            self._check_watch(made, results)
+            self._check_watch(made, self._in_order(made, results))
 
     def _check_over(self, made: Made, count: int) -> None:
         """Views over it have the rows of all of its windows, also of those that it keeps no more."""
@@ -531,6 +531,16 @@ class WindowWorld:
         columns = [f"c{place}" for place, type_ in enumerate(view.query.types) if type_ in COUNTABLE][:2]
         keys = "".join(f"{column}, " for column in columns)
         return f"SELECT {keys}count(*) AS n FROM {relation}" + (f" GROUP BY {keys[:-2]}" if keys else "")
+
+    def _in_order(self, made: Made, results: list[list[tuple[Any, ...]]]) -> list[list[tuple[Any, ...]]]:
+        """Sessions of several keys that end at one moment have no order among each other."""
+        if made.session is None:
+            return results
+        ended: dict[str, list[tuple[Any, ...]]] = {}
+        for window, result in zip(self.all_windows(made), results, strict=True):
+            [cut] = window.cuts.values()
+            ended.setdefault(cut.end, []).extend(result)
+        return list(ended.values())
 
     def _check_watch(self, made: Made, results: Sequence[list[tuple[Any, ...]]]) -> None:
         """A subscriber has got every window once, in order."""
