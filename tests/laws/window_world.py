@@ -132,9 +132,10 @@ class Watch:
         self.subscription = db.subscribe(name, after=self.last)
 
     def take(self, seconds: float = 0.0) -> None:
-        for change in self.subscription.poll(seconds):
-            self.rows.append(tuple(change.row.values()))
-            self.last = change.scn
+        """All that is there: who goes on behind an SCN must have had all that has it."""
+        while changes := self.subscription.poll(seconds):
+            self.rows += [tuple(change.row.values()) for change in changes]
+            self.last, seconds = changes[-1].scn, 0.0
 
     def take_up_to(self, count: int) -> None:
         """Waits for rows that must come; whoever sends more is found out, too."""
