@@ -79,25 +79,6 @@ def test_windows_by_arrival_are_those_of_the_clock_also_after_a_restart(machine:
         assert machine.windows(f"{name}_anew") == wanted, f"{name} anew"
 
 
-def test_who_goes_on_behind_an_scn_misses_no_window_that_the_clock_has_closed(machine: Machine) -> None:
-    """Windows close one after the other while nothing comes."""
-    machine.db.sql("CREATE STREAM s (n int)")
-    machine.db.sql("CREATE VIEW v AS SELECT window_start, window_end, count(*) AS c FROM s [WINDOW 10 SECONDS]")
-    machine.at(1, 1)
-    seen: list[int] = []
-    after: int | None = None
-    for seconds in (10, 20, 30):
-        with machine.db.subscribe("v", after=after) as windows:
-            machine.at(seconds)
-            assert len(machine.windows("v")) == seconds // 10
-            [change] = windows.poll(10)
-            seen, after = [*seen, change.row["c"]], change.scn
-        machine.at(seconds + 5)
-        machine.db.close()
-        machine.open()
-    assert seen == [1, 0, 0]
-
-
 def test_windows_that_closed_while_nobody_listened_come_to_who_goes_on(machine: Machine) -> None:
     machine.db.sql("CREATE STREAM s (n int)")
     machine.db.sql("CREATE VIEW v AS SELECT window_end, count(*) AS c FROM s [WINDOW 10 SECONDS]")
