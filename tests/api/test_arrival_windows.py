@@ -77,3 +77,17 @@ def test_windows_by_arrival_are_those_of_the_clock_also_after_a_restart(machine:
     for name, wanted in expected.items():
         assert machine.windows(name) == wanted, name
         assert machine.windows(f"{name}_anew") == wanted, f"{name} anew"
+
+
+def test_windows_that_closed_while_nobody_listened_come_to_who_goes_on(machine: Machine) -> None:
+    machine.db.sql("CREATE STREAM s (n int)")
+    machine.db.sql("CREATE VIEW v AS SELECT window_end, count(*) AS c FROM s [WINDOW 10 SECONDS]")
+    with machine.db.subscribe("v") as windows:
+        machine.at(1, 1)
+        machine.at(10)
+        machine.db.sql("SELECT * FROM v")
+        [change] = windows.poll(10)
+    machine.at(30)
+    machine.db.sql("SELECT * FROM v")
+    with machine.db.subscribe("v", after=change.scn) as windows:
+        assert [later.row["c"] for later in windows.poll(10)] == [0, 0]

@@ -2,7 +2,8 @@
 allow: selects without a grouping, joins of windows, and the bounds of the window.
 
 Names are marked as in random_views.py. A windowed stream is `‹stream s0›`; `s0x` is s0 once more, in a window of its
-own. `‹start s0 a1›` is the window_start of s0, which has the alias a1.
+own. `‹start s0 a1›` is the window_start of s0, which has the alias a1. `‹frozen t0›` is a table below a grouping;
+tables without a mark, and the continuous view `w_c`, are read when a window's result is computed.
 """
 
 from __future__ import annotations
@@ -13,16 +14,26 @@ from dataclasses import dataclass, replace
 
 from choices import Choices
 from random_queries import RandomQuery, Source, Term, _distinct, _select
-from random_tables import RandomTable
-from random_views import STREAM_COLUMNS, ViewMaker
+from random_tables import Column, RandomTable
+from random_views import STREAM_COLUMNS, ViewMaker, named
 from window_model import Session, Span
 
 SECOND = 1_000_000
 STREAM = re.compile(r"‹stream (\w+)›")
 BOUND = re.compile(r"‹(start|end) (\w+) (\w+)›")
-MARKED = ("s0", "s1", "s2", "s0x")
+MARKED = ("s0", "s1", "s2", "s0x", "s3")
 UNTIMED = "s2"
 """Has no time of its own, so windows by time name the column: as table functions."""
+ARRIVING = "s3"
+"""Has no time of its own, so windows by time go by when its rows arrive. It stands alone there."""
+COUNTED = RandomTable("w_c", (Column("k", "int", True), Column("i", "int", True), Column("many", "bigint", True)), ())
+"""A continuous view, which windowed streams are joined with."""
+SPELLINGS = (
+    "{kind}({s}, at, {lengths})",
+    "TABLE({kind}(TABLE {s}, DESCRIPTOR(at), {lengths}))",
+    "{kind}({s}, {lengths})",
+)
+"""Of table functions; the last leaves out the column, which is the stream's own time."""
 
 
 @dataclass(frozen=True)
@@ -30,27 +41,35 @@ class WindowView:
     query: RandomQuery
     spans: Mapping[str, Span | Session]
     """The windows of the marked streams that it reads; a session stands alone."""
-    functions: frozenset[str]
-    """Those that are written as table functions."""
+    functions: Mapping[str, str]
+    """Those that are written as table functions, and how."""
 
     def text_of(self, mark: str) -> str:
         """A windowed stream as it is written, without an alias."""
         span, stream = self.spans[mark], mark.removesuffix("x")
+        spelling = self.functions.get(mark)
         if isinstance(span, Session):
-            if mark in self.functions:
-                return f"SESSION({stream}, at, INTERVAL '{span.gap // 1000} milliseconds')"
+            if spelling is not None and span.by is not None:
+                gap = _interval(span.gap)
+                return f"SESSION(TABLE {stream} PARTITION BY {span.by}, DESCRIPTOR(at), {gap})"
+            if spelling is not None:
+                return spelling.format(kind="SESSION", s=stream, lengths=_interval(span.gap))
             by = f" BY {span.by}" if span.by else ""
             return f"{stream} [SESSION {span.gap // 1000} MILLISECONDS{by}]"
-        if mark in self.functions and span.size is not None:
-            size, slide = (f"INTERVAL '{length // 1000} milliseconds'" for length in (span.size, span.slide))
-            if size == slide:
-                return f"TUMBLE({stream}, at, {size})"
-            return f"TABLE(HOP(TABLE {stream}, DESCRIPTOR(at), {slide}, {size}))"
+        if spelling is not None and span.size == span.slide:
+            return spelling.format(kind="TUMBLE", s=stream, lengths=_interval(span.slide))
+        if spelling is not None and span.size is not None:
+            lengths = f"{_interval(span.slide)}, {_interval(span.size)}"
+            return spelling.format(kind="HOP", s=stream, lengths=lengths)
         if span.size is None:
             reset = f" RESET {_length(span, span.reset)}" if span.reset else ""
             return f"{stream} [LANDMARK SLIDE {_length(span, span.slide)}{reset}]"
         slide = f" SLIDE {_length(span, span.slide)}" if span.slide != span.size else ""
         return f"{stream} [WINDOW {_length(span, span.size)}{slide}]"
+
+
+def _interval(length: int) -> str:
+    return f"INTERVAL '{length // 1000} milliseconds'"
 
 
 def _has_unread(query: RandomQuery) -> bool:
@@ -61,6 +80,11 @@ def _has_unread(query: RandomQuery) -> bool:
 def _with_bounds(query: RandomQuery, bound: str) -> RandomQuery:
     """The bounds of windows by rows are numbers, by time moments."""
     return replace(query, types=tuple(bound if type_ == "bound" else type_ for type_ in query.types))
+
+
+def _unfrozen(query: RandomQuery) -> RandomQuery:
+    """Without a grouping, tables are read when a result is computed."""
+    return replace(query, sql=named(query.sql, lambda kind, name: name if kind == "frozen" else f"‹{kind} {name}›"))
 
 
 def _with_start(span: Span) -> Span:
@@ -83,28 +107,47 @@ class WindowMaker(ViewMaker):
 
     def window_view(self) -> WindowView:
         kinds = [self._of_one, self._of_one, self._ungrouped]
-        kinds += [self._join_of_windows, self.view] if self.scale == 1 else []
+        kinds += [self._join_of_windows, self.view, self._beside_a_view] if self.scale == 1 else []
         while _has_unread(query := self.choices.pick(kinds)()):
             pass
-        by_time = self.choices.chance(2)
         marks = sorted(set(STREAM.findall(query.sql)))
+        by_time = self.choices.chance(2) and (ARRIVING not in marks or marks == [ARRIVING])
         if by_time and len(marks) == 1 and self.choices.chance(4):
             return self._in_sessions(query, marks[0])
         slide = self._slide(by_time)
-        spans = {mark: self._span(by_time, slide, by_time and mark == UNTIMED) for mark in marks}
+        is_wide = len(marks) > 2
+        spans = {mark: self._span(by_time, slide, (by_time and mark == UNTIMED) or is_wide) for mark in marks}
         if len(marks) > 1 and UNTIMED not in marks and self.choices.chance(3):
             spans = dict.fromkeys(marks, spans[marks[0]])
         if len(marks) > 1 and "‹start" in query.sql:
             spans = {mark: _with_start(span) for mark, span in spans.items()}
-        functions = {mark for mark in marks if mark == UNTIMED or self.choices.chance(5)} if by_time else set()
+        named_so = [mark for mark in marks if by_time and (mark == UNTIMED or self.choices.chance(4))]
+        functions = {mark: self._spelling(mark) for mark in named_so if mark != ARRIVING}
         bound = "timestamp" if by_time else "bigint"
-        return WindowView(_with_bounds(query, bound), spans, frozenset(functions))
+        return WindowView(_with_bounds(query, bound), spans, functions)
+
+    def _spelling(self, mark: str) -> str:
+        return self.choices.pick(SPELLINGS[:-1] if mark == UNTIMED else SPELLINGS)
+
+    def sibling(self, view: WindowView) -> WindowView:
+        """The same query over other windows, whose basic windows can be made of the same smaller ones."""
+        factor = self.choices.pick([1, 2, 3])
+        return replace(view, spans={mark: self._resized(span, factor) for mark, span in view.spans.items()})
+
+    def _resized(self, span: Span | Session, factor: int) -> Span | Session:
+        if isinstance(span, Session):
+            return replace(span, gap=span.gap * factor)
+        slide = span.slide * factor
+        if span.size is None:
+            return replace(span, slide=slide, reset=span.reset and slide * 2)
+        return replace(span, slide=slide, size=slide * self.choices.pick([1, 2, 4]))
 
     def _in_sessions(self, query: RandomQuery, mark: str) -> WindowView:
-        by = self.choices.pick([None, "k", "s"]) if mark != UNTIMED else None
+        by = self.choices.pick([None, "k", "s"])
         session = Session(self.choices.pick([2, 1, 3, 5]) * SECOND * self.scale, by)
-        is_function = mark == UNTIMED or (by is None and self.choices.chance(3))
-        return WindowView(_with_bounds(query, "timestamp"), {mark: session}, frozenset([mark] if is_function else []))
+        is_function = mark == UNTIMED or (mark != ARRIVING and self.choices.chance(3))
+        functions = {mark: self._spelling(mark)} if is_function else {}
+        return WindowView(_with_bounds(query, "timestamp"), {mark: session}, functions)
 
     # windows
 
@@ -143,7 +186,11 @@ class WindowMaker(ViewMaker):
             sources.append(source)
         bounds = [bound for bound in self._bounds(mark, alias) if self.choices.chance(2)]
         keys = _distinct([self._below_key(sources) for _ in range(self.choices.between(0, 2))])
-        aggregates = [self._aggregate(sources, 1) for _ in range(self.choices.between(1, 4))]
+        aggregate = self._kept_aggregate if self.scale == 1 else lambda sources: self._aggregate(sources, 1)
+        aggregates = [aggregate(sources) for _ in range(self.choices.between(1, 4))]
+        if keys and self.choices.chance(5):
+            extra, sets = self._sets([key.sql for key in keys])
+            return _select("", bounds + keys + extra + aggregates, f" FROM {text}{self._below_where(sources)}{sets}")
         by = keys + [bound for bound in bounds if keys or self.choices.chance(3)]
         if keys and self.choices.chance(2):
             by = keys
@@ -166,22 +213,57 @@ class WindowMaker(ViewMaker):
         terms += [bound for bound in self._bounds(mark, alias) if self.choices.chance(3)]
         distinct = "DISTINCT " if self.choices.chance(5) else ""
         made = _select(distinct, terms, f" FROM {text}{self._below_where(sources)}")
+        made = made if distinct else _unfrozen(made)
         return replace(self._sorted(made), ordered=False) if self.choices.chance(5) else made
 
+    def _beside_a_view(self) -> RandomQuery:
+        """A windowed stream, joined with a continuous view, as it is or grouped."""
+        alias, other, mark = self._alias("a"), self._alias("b"), self.choices.pick(MARKED)
+        sources = [Source(alias, STREAM_COLUMNS), Source(other, COUNTED.columns)]
+        kind = self.choices.pick(["JOIN", "LEFT JOIN", "RIGHT JOIN"])
+        on = f"{alias}.{self.choices.pick('ik')} = {other}.k"
+        text = f" FROM ‹stream {mark}› AS {alias} {kind} {COUNTED.name} AS {other} ON {on}"
+        bounds = [bound for bound in self._bounds(mark, alias) if self.choices.chance(3)]
+        return self._shown(sources, bounds, text)
+
     def _join_of_windows(self) -> RandomQuery:
-        marks = [self.choices.pick(MARKED), self.choices.pick(MARKED)]
-        aliases = [self._alias("a"), self._alias("a")]
+        """Two or three, perhaps with a table."""
+        marks = [self.choices.pick(MARKED) for _ in range(self.choices.pick([2, 2, 3]))]
+        aliases = [self._alias("a") for _ in marks]
         sources = [Source(alias, STREAM_COLUMNS) for alias in aliases]
-        one, two = (f"‹stream {mark}› AS {alias}" for mark, alias in zip(marks, aliases, strict=True))
-        kind = self.choices.pick(["JOIN", "JOIN", "LEFT JOIN", "FULL JOIN", ","])
-        on = f"{aliases[0]}.{self.choices.pick('ik')} = {aliases[1]}.{self.choices.pick('ik')}"
-        if kind == "JOIN" and self.choices.chance(4):
-            on = f"{aliases[0]}.i {self.choices.pick(['<', '>', '<>'])} {aliases[1]}.i"
-        text = f" FROM {one}, {two} WHERE {on}" if kind == "," else f" FROM {one} {kind} {two} ON {on}"
+        texts = [f"‹stream {mark}› AS {alias}" for mark, alias in zip(marks, aliases, strict=True)]
+        text, tests = f" FROM {texts[0]}", []
+        for place in range(1, len(marks)):
+            kind = self.choices.pick(["JOIN", "JOIN", "LEFT JOIN", "FULL JOIN" if place == 1 else "JOIN", ","])
+            by_keys = place > 1 or kind == "FULL JOIN"
+            on = self._pairing(aliases[self.choices.draw(place)], aliases[place], by_keys=by_keys)
+            if kind == "," and place == len(marks) - 1:
+                text, tests = f"{text}, {texts[place]}", [on]
+            else:
+                text += f" {kind.replace(',', 'JOIN')} {texts[place]} ON {on}"
+        if not tests and self.choices.chance(4):
+            static, other = self._static()
+            text += f" {self.choices.pick(['JOIN', 'LEFT JOIN'])} {other} ON {static.alias}.k = {aliases[0]}.k"
+            sources.append(static)
+        text += f" WHERE {' AND '.join(tests)}" if tests else ""
         bounds = [bound for bound in self._bounds(marks[0], aliases[0]) if self.choices.chance(3)]
+        return self._shown(sources, bounds, text)
+
+    def _pairing(self, one: str, two: str, *, by_keys: bool) -> str:
+        """Two windows may meet otherwise, too; pairs of three would be too many, and FULL JOIN needs keys."""
+        if by_keys:
+            return f"{one}.k = {two}.k AND {one}.i = {two}.i"
+        if self.choices.chance(4):
+            theta = f"{one}.i {self.choices.pick(['<', '>', '<>'])} {two}.i"
+            return f"{theta} AND {one}.k = {two}.k" if self.choices.chance(2) else theta
+        return f"{one}.{self.choices.pick('ik')} = {two}.{self.choices.pick('ik')}"
+
+    def _shown(self, sources: list[Source], bounds: list[Term], text: str) -> RandomQuery:
+        """Rows as they are, or in groups."""
         if self.choices.chance(3):
-            return _select("", bounds + [self._any_column(sources) for _ in range(3)], text)
+            return _unfrozen(_select("", bounds + [self._any_column(sources) for _ in range(3)], text))
         keys = _distinct([self._any_basic_column(sources) for _ in range(self.choices.between(0, 2))])
         by = keys + bounds if keys else []
         text += " GROUP BY " + ", ".join(key.sql for key in by) if by else ""
+        text += f" HAVING {self._having(sources)}" if self.choices.chance(6) else ""
         return _select("", bounds + keys + [self._aggregate(sources, 1) for _ in range(2)], text)

@@ -2,14 +2,19 @@
 
 PostgreSQL has every row of every stream in `s0_rows`, numbered as it came, with its time and whether it was in time.
 Which windows are complete, and from where to where they go, says window_model.py; PostgreSQL runs the view's query over
-the rows of one window, and the results of all windows that are kept are what the view must answer.
+the rows of one window, and the results of all windows that are kept are what the view must answer. It has each table as
+it was after every change, `w_t0_at_2`: what is complete is computed before a table changes, so it is known which of
+them a window has.
 """
 
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from time import monotonic
+from time import time as seconds_now
 from typing import Any
 
 import psycopg
@@ -18,19 +23,23 @@ from choices import Choices
 from random_queries import RandomQuery, spelled
 from random_tables import TAME, WILD, RandomTable, random_tables
 from random_views import STREAM_COLUMNS, named
-from random_windows import BOUND, SECOND, UNTIMED, WindowMaker, WindowView
+from random_windows import ARRIVING, BOUND, COUNTED, SECOND, UNTIMED, WindowMaker, WindowView
 from view_world import Difference, Tally, told_apart
-from window_model import Read, Rows, Session, Span, complete, moment, sessions
+from window_model import Read, Rows, Run, Session, Span, complete, moment, sessions
 
 import midstream
 
-STREAMS = ("s0", "s1", "s2")
+STREAMS = ("s0", "s1", "s2", "s3")
 KEPT = 100
 """So many results are kept where nothing is said."""
+COUNTABLE = ("int", "bigint", "text", "boolean", "date", "timestamp")
 MANY = 1000
 """So many rows are inserted as values, not as text."""
 BASES = (1_700_000_000, 0)
 """Where times begin: somewhere, or just before and after 1970."""
+ARRIVAL = (int(seconds_now()) // 3600 + 2) * 3600 * SECOND
+"""When rows begin to arrive: a full hour that is still to come, since the time of a log never goes back."""
+CHANGING = re.compile(rf"(?<!frozen )\b(w_t\d|{COUNTED.name})\b")
 _schemas = itertools.count()
 
 
@@ -45,6 +54,28 @@ class Insert:
         times = ["NULL" if time is None else f"'{moment(time)}'" for time in self.times]
         rows = (f"({', '.join(row)}, {time})" for row, time in zip(self.rows, times, strict=True))
         return f"INSERT INTO {self.stream} VALUES {', '.join(rows)}"
+
+
+@dataclass(frozen=True)
+class Together:
+    """Inserts into several streams, in one transaction."""
+
+    inserts: tuple[Insert, ...]
+
+    @property
+    def sql(self) -> str:
+        return "; ".join(["BEGIN", *(insert.sql for insert in self.inserts), "COMMIT"])
+
+
+@dataclass(frozen=True)
+class Wait:
+    """Nothing comes until a moment; windows by arrival close."""
+
+    until: int
+
+    @property
+    def sql(self) -> str:
+        return f"-- it is {moment(self.until)}"
 
 
 @dataclass(frozen=True)
@@ -66,7 +97,7 @@ class Change:
     sql: str
 
 
-Act = Insert | Restart | Look | Change
+Act = Insert | Together | Wait | Restart | Look | Change
 
 
 @dataclass(frozen=True)
@@ -78,8 +109,43 @@ class Cut:
     end: str
 
 
-Window = dict[str, Cut]
-"""One window of a view, by the marks of its streams."""
+@dataclass(frozen=True)
+class Window:
+    """One window of a view, by the marks of its streams."""
+
+    key: str
+    """Of a session."""
+    cuts: dict[str, Cut]
+    version: int
+    """The tables that it was computed with: as they were after so many changes."""
+
+
+@dataclass
+class Watch:
+    """A subscription, which goes on where it was when the database is opened again."""
+
+    rows: list[tuple[Any, ...]] = field(default_factory=list)
+    last: int | None = None
+    subscription: Any = None
+
+    def open(self, db: Any, name: str) -> None:
+        self.subscription = db.subscribe(name, after=self.last)
+
+    def take(self, seconds: float = 0.0) -> None:
+        """All that is there: who goes on behind an SCN must have had all that has it."""
+        while changes := self.subscription.poll(seconds):
+            self.rows += [tuple(change.row.values()) for change in changes]
+            self.last, seconds = changes[-1].scn, 0.0
+
+    def take_up_to(self, count: int) -> None:
+        """Waits for rows that must come; whoever sends more is found out, too."""
+        until = monotonic() + 10
+        self.take()
+        while len(self.rows) < count and monotonic() < until:
+            self.take(1.0)
+
+    def close(self) -> None:
+        self.subscription.close()
 
 
 @dataclass(frozen=True)
@@ -91,6 +157,8 @@ class Made:
     twin: str | None = None
     at: int = 0
     """How many acts were before it."""
+    version: int = 0
+    """How many changes of tables were before it."""
     over: str | None = None
     """A view over it, which counts the rows of all of its windows."""
 
@@ -119,13 +187,19 @@ class WindowWorld:
     literals: dict[str, list[tuple[str, ...]]] = field(default_factory=lambda: {stream: [] for stream in STREAMS})
     """The rows of streams, as they were written."""
     last_row: int = 0
+    versions: int = 0
+    """How often tables have changed."""
+    settled: dict[str, list[int]] = field(default_factory=dict)
+    """How many windows of a view were complete at each change since it was made."""
+    watches: dict[str, Watch] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.choices = Choices(self.seed)
         self.tables = random_tables(self.choices, "w")[:2]
         lateness = self.choices.pick([0, 3, 10, 30]) * SECOND
-        self.rows = {"s0": Rows(lateness), "s1": Rows(0), "s2": Rows(0, has_clock=False)}
+        self.rows = {"s0": Rows(lateness), "s1": Rows(0), "s2": Rows(0, has_clock=False), "s3": Rows(0)}
         self.now = dict.fromkeys(STREAMS, self.choices.pick(BASES) * SECOND - 20 * SECOND)
+        self.now[ARRIVING] = ARRIVAL
         self.judge = psycopg.connect(self.dsn, autocommit=True, options="-c timezone=UTC -c statement_timeout=20000")
         self.schema = f"windows_{next(_schemas)}"
         self.judge.execute(f"CREATE SCHEMA {self.schema}; SET search_path = {self.schema}".encode())
@@ -134,9 +208,12 @@ class WindowWorld:
 
     def open(self) -> None:
         self.db = midstream.connect(self.folder)
+        self.db._store.streams.journal._clock = lambda: self.now[ARRIVING] / SECOND
         self.db.sql(f"SET kernel = '{self.kernel}'")
 
     def close(self) -> None:
+        for watch in self.watches.values():
+            watch.close()
         self.db.close()
         self.judge.execute(f"DROP SCHEMA {self.schema} CASCADE".encode())
         self.judge.close()
@@ -145,7 +222,7 @@ class WindowWorld:
         columns = ", ".join(f"{column.name} {column.type}" for column in STREAM_COLUMNS)
         for stream in STREAMS:
             lateness = f", lateness = '{self.rows[stream].lateness // SECOND} seconds'" if stream == "s0" else ""
-            timed = f" WITH (timestamp = 'at'{lateness})" if stream != UNTIMED else ""
+            timed = f" WITH (timestamp = 'at'{lateness})" if stream not in (UNTIMED, ARRIVING) else ""
             self.db.sql(f"CREATE STREAM {stream} ({columns}, at timestamp){timed}")
             twin = RandomTable(f"{stream}_rows", STREAM_COLUMNS, ()).create(postgres=True)
             extra = ", at timestamp, place bigint, in_time boolean, micros bigint)"
@@ -157,6 +234,19 @@ class WindowWorld:
             if insert := table.insert():
                 self.db.sql(insert)
                 self.judge.execute(insert.encode())
+        counted = "SELECT k, max(i) AS i, count(*) AS many FROM counted_rows GROUP BY k"
+        self.db.sql(f"CREATE STREAM counted_rows (k int, i int); CREATE VIEW {COUNTED.name} AS {counted}")
+        self.judge.execute(
+            f"CREATE TABLE counted_rows (k int, i int); CREATE VIEW {COUNTED.name} AS {counted}".encode()
+        )
+        first = "INSERT INTO counted_rows VALUES (0, 1), (1, 2), (1, 3), (2, NULL), (NULL, 1)"
+        self.db.sql(first)
+        self.judge.execute(first.encode())
+        self._keep_version()
+
+    def _keep_version(self) -> None:
+        for table in (*self.tables, COUNTED):
+            self.judge.execute(f"CREATE TABLE {table.name}_at_{self.versions} AS SELECT * FROM {table.name}".encode())
 
     # what happens
 
@@ -169,9 +259,20 @@ class WindowWorld:
                     self.db.sql(act.sql)
                 else:
                     self.db.insert(act.stream, self._newest_rows(act))
+            case Together():
+                for insert in act.inserts:
+                    self._tell_judge(insert)
+                self.db.sql(act.sql)
+            case Wait():
+                self._arrive_at(act.until)
             case Restart():
+                for watch in self.watches.values():
+                    watch.take()
+                    watch.close()
                 self.db.close()
                 self.open()
+                for name, watch in self.watches.items():
+                    watch.open(self.db, name)
             case Look():
                 for name in self.views:
                     self.db.sql(f"SELECT * FROM {name}").fetchall()
@@ -180,16 +281,32 @@ class WindowWorld:
                     self._settle(name)
                 self.db.sql(act.sql)
                 self.judge.execute(act.sql.encode())
+                self.versions += 1
+                self._keep_version()
 
     def _settle(self, name: str) -> None:
         """Has all that is complete computed; a view whose query fails is left out from then on."""
         try:
             for view in self._both(self.views[name]):
                 self.db.sql(f"SELECT * FROM {view}").fetchall()
+            self.settled[name].append(len(self.all_windows(self.views[name])))
         except midstream.Error:
-            del self.views[name]
+            self.forget(name)
+
+    def forget(self, name: str) -> None:
+        del self.views[name]
+        if (watch := self.watches.pop(name, None)) is not None:
+            watch.close()
+
+    def _arrive_at(self, until: int) -> None:
+        self.now[ARRIVING] = max(until, self.now[ARRIVING])
+        self.rows[ARRIVING].high = self.now[ARRIVING]
 
     def random_change(self) -> Change:
+        if self.choices.chance(3):
+            return Change(
+                f"INSERT INTO counted_rows VALUES ({self.choices.between(0, 4)}, {self.choices.between(1, 9)})"
+            )
         table = self.choices.pick(self.tables)
         changes = [
             f"UPDATE {table.name} SET k = i, i = k",
@@ -207,19 +324,32 @@ class WindowWorld:
 
     def _tell_judge(self, insert: Insert) -> None:
         rows = self.rows[insert.stream]
+        if insert.stream == ARRIVING:
+            self._arrive_at(insert.times[0] or 0)
         self.literals[insert.stream] += insert.rows
         place, in_time = len(rows.times), rows.insert(insert.times)
         values = []
-        for number, (row, time, is_in_time) in enumerate(zip(insert.rows, insert.times, in_time, strict=True)):
-            at = "NULL, NULL" if time is None else f"'{moment(time)}', {time}"
+        for number, (row, micro, is_in_time) in enumerate(zip(insert.rows, insert.times, in_time, strict=True)):
+            at = "NULL, NULL" if micro is None else f"'{moment(micro)}', {micro}"
             when, micros = at.split(", ")
             values.append(f"({', '.join(row)}, {when}, {place + number}, {is_in_time}, {micros})")
         self.judge.execute(f"INSERT INTO {insert.stream}_rows VALUES {', '.join(values)}".encode())
 
     def random_insert(self, count: int, pace: int = 2) -> Insert:
         """Times go on by `pace` seconds at most from row to row; some are older, some are too old."""
-        stream = self.choices.pick(STREAMS)
+        return self._insert_into(self.choices.pick(STREAMS), count, pace)
+
+    def random_together(self, count: int) -> Together:
+        return Together(tuple(self._insert_into(stream, count, 2) for stream in STREAMS if self.choices.chance(2)))
+
+    def random_wait(self) -> Wait:
+        return Wait(self.now[ARRIVING] + self.choices.between(1, 40) * SECOND // 4)
+
+    def _insert_into(self, stream: str, count: int, pace: int) -> Insert:
+        """Rows of one insert arrive together."""
         rows = tuple(self._row() for _ in range(count))
+        if stream == ARRIVING:
+            return Insert(stream, rows, (self.random_wait().until,) * count)
         return Insert(stream, rows, tuple(self._time(stream, pace) for _ in range(count)))
 
     def _row(self) -> tuple[str, ...]:
@@ -254,14 +384,19 @@ class WindowWorld:
         choices = Choices(source)
         return WindowMaker(choices, self.tables, self.scale).window_view(), choices.drawn
 
+    def sibling_of(self, view: WindowView) -> WindowView:
+        return WindowMaker(self.choices, self.tables, self.scale).sibling(view)
+
     def create(self, view: WindowView, tally: Tally, *, retain: int | None = 100_000, twin: bool = True) -> Made | None:
         """Makes a view, unless it may be refused: the kernel could not run its query over tables, either."""
         name = f"v{tally.views}"
         tally.views += 1
         retain = 100_000 if any(isinstance(span, Session) for span in view.spans.values()) else retain
         kept = f"retain = {retain}" if retain is not None else ""
+        if retain == 100_000 and tally.views % 3 == 0:
+            kept = "retain = '1 day'"
         try:
-            self.db.sql(f"CREATE VIEW {name}{_with(kept, BY_CHANGES)} AS {self.ours(view)}")
+            self.db.sql(f"CREATE VIEW {name}{_with(kept, BY_CHANGES if tally.views % 4 else '')} AS {self.ours(view)}")
             if twin:
                 self.db.sql(f"CREATE VIEW {name}_again{_with(kept, SLOWLY)} AS {self.ours(view)}")
         except midstream.Error as error:
@@ -269,14 +404,20 @@ class WindowWorld:
                 tally.refused.append(str(error))
                 return None
             raise Difference(f"refused: {error}\n{self.ours(view)}") from error
-        over = f"{name}_over" if retain == 100_000 and tally.views % 2 else None
+        over = f"{name}_over" if tally.views % 2 else None
         if over is not None:
             self.db.sql(f"CREATE VIEW {over} AS SELECT count(*) AS n FROM {name}")
+            self.db.sql(f"CREATE VIEW {over}_values AS {self._values(view, name)}")
+            by_rows = f"SELECT window_end, count(*) AS n FROM {name} [WINDOW 3 ROWS SLIDE 2 ROWS]"
+            self.db.sql(f"CREATE VIEW {over}_rows{_with('retain = 100000')} AS {by_rows}")
         since = {stream: len(rows.times) for stream, rows in self.rows.items()}
-        made = Made(name, view, since, retain, f"{name}_again" if twin else None, len(self.acts), over)
-        self.views[name] = made
+        made = Made(name, view, since, retain, f"{name}_again" if twin else None, len(self.acts), self.versions, over)
+        self.views[name], self.settled[name] = made, []
+        if retain == 100_000:
+            self.watches[name] = Watch()
+            self.watches[name].open(self.db, name)
         for mark, span in view.spans.items():
-            if isinstance(span, Session) or span.by == "time":
+            if mark != ARRIVING and (isinstance(span, Session) or span.by == "time"):
                 self.rows[mark[:2]].has_clock = True
                 self.followed.setdefault(mark[:2], since[mark[:2]])
         return made
@@ -302,11 +443,22 @@ class WindowWorld:
 
     def windows(self, made: Made) -> tuple[list[Window], list[Window]]:
         """Those that are kept, and the newest: of sessions by a key, that of each key."""
+        windows = self.all_windows(made)
+        kept = windows[-(made.retain or KEPT) :]
+        return kept, list({window.key: window for window in kept}.values())
+
+    def all_windows(self, made: Made) -> list[Window]:
+        """All that were ever complete, in their order."""
         if made.session is not None:
-            return self._sessions(made, *made.session)
-        numbers = complete(made.reads, self.rows)[-(made.retain or KEPT) :]
-        kept = [{mark: self._cut(made, mark, number) for mark in made.view.spans} for number in numbers]
-        return kept, kept[-1:]
+            cuts = self._sessions(made, *made.session)
+        else:
+            numbers = complete(made.reads, self.rows)
+            cuts = [("", {mark: self._cut(made, mark, number) for mark in made.view.spans}) for number in numbers]
+        settled = self.settled[made.name]
+        return [
+            Window(key, cut, made.version + sum(count <= place for count in settled))
+            for place, (key, cut) in enumerate(cuts)
+        ]
 
     def _cut(self, made: Made, mark: str, number: int) -> Cut:
         span, stream = made.view.spans[mark], mark[:2]
@@ -320,25 +472,24 @@ class WindowWorld:
         first = (self.rows[stream].first_since(since) or 0) // span.slide * span.slide
         return Cut(where, _moment(first if start is None else start), _moment(end))
 
-    def _sessions(self, made: Made, mark: str, session: Session) -> tuple[list[Window], list[Window]]:
+    def _sessions(self, made: Made, mark: str, session: Session) -> list[tuple[str, dict[str, Cut]]]:
         stream = mark[:2]
         place = next((n for n, column in enumerate(STREAM_COLUMNS) if column.name == session.by), None)
         keys = ["" if place is None else row[place] for row in self.literals[stream]]
         runs = sessions(session.gap, self.rows[stream], made.since[stream], keys)
-        cuts = [
-            Cut(f"place IN ({', '.join(map(str, run.places))})", _moment(run.start), _moment(run.end)) for run in runs
-        ]
-        newest = {run.key: cut for run, cut in zip(runs, cuts, strict=True)}
-        return [{mark: cut} for cut in cuts], [{mark: cut} for cut in newest.values()]
+        return [(run.key, {mark: _cut_of(run)}) for run in runs]
 
     def theirs(self, made: Made, window: Window) -> str:
         """The query over the rows of one window."""
         columns = ", ".join(column.name for column in STREAM_COLUMNS)
 
         def rows_of(kind: str, name: str) -> str:
-            return name if kind != "stream" else f"(SELECT {columns} FROM {name[:2]}_rows WHERE {window[name].where})"
+            if kind == "frozen":
+                return f"{name}_at_{made.version}"
+            return f"(SELECT {columns} FROM {name[:2]}_rows WHERE {window.cuts[name].where})"
 
-        text = BOUND.sub(lambda mark: getattr(window[mark[2]], mark[1]), made.view.query.sql)
+        text = BOUND.sub(lambda mark: getattr(window.cuts[mark[2]], mark[1]), made.view.query.sql)
+        text = CHANGING.sub(rf"\1_at_{window.version}", text)
         return spelled(named(text, rows_of), postgres=True)
 
     # answers
@@ -346,44 +497,67 @@ class WindowWorld:
     def check(self, name: str, tally: Tally) -> None:
         made = self.views[name]
         tally.reads += 1
-        if self._is_past(made):
-            self._compare_twins(made)
-            return
         kept, newest = self.windows(made)
         try:
-            all_windows, last = self._judged(made, kept), self._judged(made, newest)
+            results = [self._judged(made, [window]) for window in self.all_windows(made)]
+            last = self._judged(made, newest)
         except psycopg.Error:
             tally.broken += 1
             return
+        all_kept = [row for result in results[len(results) - len(kept) :] for row in result]
         for view in self._both(made):
-            self._compare(f"SELECT * FROM {view} ALL WINDOWS", all_windows, made)
+            self._compare(f"SELECT * FROM {view} ALL WINDOWS", all_kept, made)
             self._compare(f"SELECT * FROM {view}", last, made)
         if made.over is not None:
-            counted = self.db.sql(f"SELECT n FROM {made.over}").fetchall()
-            if counted != [(len(all_windows),)]:
-                raise Difference(f"{made.over} counts {counted}, not {len(all_windows)} rows\n{self.told(made)}")
+            self._check_over(made, sum(map(len, results)))
+        if name in self.watches:
+            self._check_watch(made, self._in_order(made, results))
+
+    def _check_over(self, made: Made, count: int) -> None:
+        """Views over it have the rows of all of its windows, also of those that it keeps no more."""
+        counted = self.db.sql(f"SELECT n FROM {made.over}").fetchall()
+        if counted != [(count,)]:
+            raise Difference(f"{made.over} counts {counted}, not {count} rows\n{self.told(made)}")
+        windows = self.db.sql(f"SELECT * FROM {made.over}_rows ALL WINDOWS").fetchall()
+        if sorted(windows) != [(end, 3) for end in range(3, count + 1, 2)]:
+            raise Difference(f"{made.over}_rows has the windows {windows} over {count} rows\n{self.told(made)}")
+        if made.retain == 100_000:
+            got = self.db.sql(f"SELECT * FROM {made.over}_values").fetchall()
+            wanted = self.db.sql(self._values(made.view, f"{made.name} ALL WINDOWS")).fetchall()
+            if not same_rows(got, wanted, ordered=False):
+                raise Difference(f"{made.over}_values differs\n{told_apart(got, wanted)}\n{self.told(made)}")
+
+    def _values(self, view: WindowView, relation: str) -> str:
+        """What the windows of a view had, and how often."""
+        columns = [f"c{place}" for place, type_ in enumerate(view.query.types) if type_ in COUNTABLE][:2]
+        keys = "".join(f"{column}, " for column in columns)
+        return f"SELECT {keys}count(*) AS n FROM {relation}" + (f" GROUP BY {keys[:-2]}" if keys else "")
+
+    def _in_order(self, made: Made, results: list[list[tuple[Any, ...]]]) -> list[list[tuple[Any, ...]]]:
+        """Sessions of several keys that end at one moment have no order among each other."""
+        if made.session is None:
+            return results
+        ended: dict[str, list[tuple[Any, ...]]] = {}
+        for window, result in zip(self.all_windows(made), results, strict=True):
+            [cut] = window.cuts.values()
+            ended.setdefault(cut.end, []).extend(result)
+        return list(ended.values())
+
+    def _check_watch(self, made: Made, results: Sequence[list[tuple[Any, ...]]]) -> None:
+        """A subscriber has got every window once, in order."""
+        watch, place = self.watches[made.name], 0
+        watch.take_up_to(sum(map(len, results)))
+        for number, wanted in enumerate(results):
+            got = watch.rows[place : place + len(wanted)]
+            if not same_rows(got, wanted, ordered=False):
+                what = f"a subscriber of {made.name} got another window {number} of {len(results)}"
+                raise Difference(f"{what}\n{told_apart(got, wanted)}\n{self.told(made)}")
+            place += len(wanted)
+        if watch.rows[place:]:
+            raise Difference(f"a subscriber of {made.name} got more: {watch.rows[place:][:5]}\n{self.told(made)}")
 
     def _both(self, made: Made) -> list[str]:
         return [made.name, *([made.twin] if made.twin else [])]
-
-    def _is_past(self, made: Made) -> bool:
-        """Whether a table of the view has changed since it was made: PostgreSQL does not know it as it was."""
-        changes = [act.sql for act in self.acts[made.at :] if isinstance(act, Change)]
-        return any(table.name in sql and table.name in made.view.query.sql for table in self.tables for sql in changes)
-
-    def _compare_twins(self, made: Made) -> None:
-        """However a view is kept, it answers the same."""
-        for which in ("", " ALL WINDOWS"):
-            answers: list[Any] = []
-            for view in self._both(made):
-                try:
-                    answers.append(self.db.sql(f"SELECT * FROM {view}{which}").fetchall())
-                except midstream.Error as error:
-                    answers.append(error.sqlstate)
-            one, other = answers[0], answers[-1]
-            both_failed = isinstance(one, str) and one == other
-            if not both_failed and (str in map(type, answers) or not same_rows(one, other, ordered=False)):
-                raise Difference(f"{made.name}{which} and its twin differ\n{one}\n{other}\n{self.ours(made.view)}")
 
     def _judged(self, made: Made, windows: Sequence[Window]) -> list[tuple[Any, ...]]:
         texts = (self.theirs(made, window).encode() for window in windows)
@@ -416,6 +590,11 @@ class WindowWorld:
         kept, newest = self.windows(made)
         judged = self.theirs(made, newest[-1]) if newest else "nothing"
         return f"{self.ours(made.view)}\n{len(kept)} windows, the newest judged by\n{judged}"
+
+
+def _cut_of(run: Run) -> Cut:
+    places = ", ".join(map(str, run.places))
+    return Cut(f"place IN ({places})", _moment(run.start), _moment(run.end))
 
 
 def _moment(microseconds: int) -> str:

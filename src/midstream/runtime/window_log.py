@@ -25,7 +25,7 @@ class WindowResult:
     number: int
     rows: int
     scn: int
-    """The tables that it was computed with are those of this SCN."""
+    """All that it was computed with was there. Results that were computed later have a later one."""
     at: float
     end: int
     files: tuple[KeptFile, ...]
@@ -92,6 +92,11 @@ class WindowLog:
     def dropped(self) -> int:
         """How many results are no longer kept."""
         return self.handed_out - len(self.results)
+
+    @property
+    def last_scn(self) -> int:
+        """The SCN of the newest result that there has been."""
+        return max([self.gone, *(result.scn for result in self.results[-1:])])
 
     def trim(self, view: ContinuousView) -> list[WindowResult]:
         """Forgets results that are not to be kept, and tells which."""

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from weakref import WeakSet
 
 from midstream.errors import Cancelled, Error, InternalError, StorageError
+from midstream.log.journal import Insert
 from midstream.maintenance.engine import Cancellation, Piece
 from midstream.plan.cut import Program, ViewPlan
 from midstream.plan.windows import session_words
@@ -619,7 +620,7 @@ class Windows:
         pairs: Mapping[str, Pairs],
         totals: Mapping[str, Total],
     ) -> None:
-        placed = self._placed(view, results)
+        placed = self._placed(view, self._after_all_before(log, results))
         has_readers = placed[-1].place is not None
         with self._lock:
             old = [total.file for total in log.totals.values() if total.file is not None]
@@ -639,6 +640,16 @@ class Windows:
             file.doom()
         with self.news:
             self.news.notify_all()
+
+    def _after_all_before(self, log: WindowLog, results: Sequence[WindowResult]) -> Sequence[WindowResult]:
+        """Who goes on behind an SCN gets the results that have a later one. Windows may close without a commit, by the
+        clock, or by rows of commits that a result before was computed after: such results take an SCN of their own."""
+        last = log.last_scn
+        if all(result.scn > last for result in results):
+            return results
+        is_seen = any(result.rows for result in results)
+        scn = self._store.streams.journal.append(Insert({})) if is_seen else last
+        return [replace(result, scn=scn) for result in results]
 
     def _placed(self, view: ContinuousView, results: Sequence[WindowResult]) -> list[WindowResult]:
         """Each result with how many rows will have been handed to the views over this one, if there is any."""
