@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 import midstream
-from asking import fault, rows
+from asking import fault, refusal, rows
 
 NEGATIVE = "SELECT acct, sum(amt) AS amt FROM banking_transactions GROUP BY acct HAVING sum(amt) < 0"
 WITH_KIND = (
@@ -1209,3 +1209,30 @@ def test_a_name_that_is_handed_out_twice_is_told_at_its_place(bank: Any, items: 
     create = f"CREATE CONTINUOUS QUERY found AS SELECT {items} FROM users"
     error = refuses(bank, create, "more than once", "AS")
     assert error.position == (1, create.rindex(items.rpartition(", ")[2]) + 1)
+
+
+# kernels
+
+ELDERS = "SELECT id, (SELECT count(*) FROM users AS other WHERE other.age >= users.age) AS place FROM users"
+
+
+@pytest.mark.parametrize("kind", ["CONTINUOUS QUERY", "MATERIALIZED VIEW"])
+def test_what_changes_in_a_query_and_spark_cannot_compute_is_refused_when_spark_must(bank: Any, kind: str) -> None:
+    bank.sql("SET kernel = 'spark'")
+    assert rows(bank, f"{ELDERS} ORDER BY id") == [(1, 2), (2, 1)], "it can answer the query"
+    said = refusal(bank, f"CREATE {kind} elders AS {ELDERS}")
+    assert isinstance(said, midstream.Unsupported)
+    assert "more than equalities" in str(said.detail) and "auto" in str(said.hint)
+    bank.sql(f"SET kernel = 'auto'; CREATE {kind} elders AS {ELDERS}")
+    bank.wait("elders", bank.sql("INSERT INTO users VALUES (3, 'Cy', 'west', 20)").scn)
+    bank.sql(f"DROP {kind} elders")
+
+
+def test_a_scalar_query_beside_aggregates_is_refused_by_spark_with_a_reason(bank: Any) -> None:
+    query = (
+        "SELECT region, count(*), (SELECT max(age) FROM users AS o WHERE o.region = u.region) FROM users u GROUP BY 1"
+    )
+    bank.sql("SET kernel = 'spark'")
+    assert "beside aggregates" in str(refusal(bank, query).detail)
+    bank.sql("SET kernel = 'auto'")
+    assert sorted(rows(bank, query)) == [("north", 1, 12), ("south", 1, 30)]

@@ -136,7 +136,11 @@ def kernel_names(width: int) -> list[str]:
 
 def refusals_of(tree: exp.Expression, scans: Sequence[Scan] = ()) -> dict[Kernel, str]:
     columns = [scan.columns for scan in scans]
-    reasons = {kernel: refusal(tree, kernel) or shape_refusal(tree, kernel, columns) for kernel in KERNELS}
+    reads_changes = any(scan.source == "delta" for scan in scans)
+    reasons = {
+        kernel: refusal(tree, kernel) or shape_refusal(tree, kernel, columns, reads_changes=reads_changes)
+        for kernel in KERNELS
+    }
     found = {kernel: reason for kernel, reason in reasons.items() if reason is not None}
     if len(found) == len(KERNELS):
         raise Unsupported(

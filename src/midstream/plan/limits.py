@@ -2,7 +2,8 @@
 
 Spark resolves a correlated column only in the query directly around, and its IN of a query gives false where
 SQL gives NULL, which shows everywhere but in a condition. It takes a NULL inside an array for the smallest
-element, PostgreSQL for the largest. DuckDB folds the case of names.
+element, PostgreSQL for the largest. It takes no correlated scalar query beside aggregates, and beside UNION ALL none
+that meets the rows around by anything but equalities. DuckDB folds the case of names.
 """
 
 from __future__ import annotations
@@ -12,16 +13,21 @@ from collections.abc import Iterator, Sequence
 from sqlglot import exp
 
 from midstream.kernels import Kernel
-from midstream.plan.typing.nodes import Call, has_type, type_of
+from midstream.plan.typing.nodes import AggregateCall, Call, has_type, type_of
 
 _FROM = (exp.From, exp.Join)
 _QUERY_PARTS = (exp.Subquery, exp.SetOperation, exp.Paren)
 
 
-def shape_refusal(tree: exp.Expression, kernel: Kernel, columns: Sequence[Sequence[str]]) -> str | None:
-    """Why a kernel cannot run a bound tree over scans with these columns; None: its shape is fine."""
+def shape_refusal(
+    tree: exp.Expression, kernel: Kernel, columns: Sequence[Sequence[str]], *, reads_changes: bool = False
+) -> str | None:
+    """Why a kernel cannot run a bound tree over scans with these columns; None: its shape is fine.
+
+    `reads_changes`: a scan is a change log, which is a UNION ALL of what came and what went."""
     if kernel == "spark":
-        return _reaches_too_far(tree) or _in_outside_condition(tree) or _orders_arrays(tree)
+        far = _reaches_too_far(tree) or _in_outside_condition(tree) or _orders_arrays(tree)
+        return far or _scalar_beside_aggregates(tree) or _scalar_beside_union(tree, reads_changes)
     return next(filter(None, map(_same_but_for_case, columns)), None)
 
 
@@ -81,6 +87,63 @@ def _is_derived(query: exp.Expr) -> bool:
     while isinstance(holder, _QUERY_PARTS):
         holder = holder.parent
     return isinstance(holder, _FROM)
+
+
+# --- scalar queries ------------------------------------------------------------------------------
+
+_EQUAL = ("=(", "is not distinct from(")
+_NO_SCALARS = (*_FROM, exp.Exists, exp.In, exp.CTE)
+
+
+def _scalar_beside_aggregates(tree: exp.Expression) -> str | None:
+    for query in _correlated_scalars(tree):
+        around = query.find_ancestor(exp.Select, AggregateCall)
+        is_grouped = isinstance(around, exp.Select) and around.args.get("group") is not None
+        if is_grouped and query.find_ancestor(exp.Having, exp.Group, exp.Where, exp.Join, exp.Select) is around:
+            return "Spark takes no correlated scalar query beside aggregates"
+    return None
+
+
+def _scalar_beside_union(tree: exp.Expression, reads_changes: bool) -> str | None:
+    """Spark's optimizer loses columns of such a query, and fails with NoSuchElementException or worse."""
+    if not reads_changes and tree.find(exp.Union) is None:
+        return None
+    if any(_meets_by_more(query) for query in _correlated_scalars(tree)):
+        return "Spark cannot plan a scalar query that meets the rows around it by more than equalities beside UNION ALL"
+    return None
+
+
+def _correlated_scalars(tree: exp.Expression) -> Iterator[exp.Select]:
+    for query in tree.find_all(exp.Select):
+        holder = query.parent
+        while isinstance(holder, _QUERY_PARTS):
+            holder = holder.parent
+        if holder is not None and not isinstance(holder, _NO_SCALARS) and _reaches_out(query, query):
+            yield query
+
+
+def _meets_by_more(query: exp.Select) -> bool:
+    where = query.args.get("where")
+    conditions = [] if where is None else _conjuncts(where.this)
+    return any(_reaches_out(part, query) and not _is_equality(part) for part in conditions)
+
+
+def _is_equality(node: exp.Expr) -> bool:
+    return isinstance(node, exp.EQ | exp.NullSafeEQ) or (isinstance(node, Call) and str(node.this).startswith(_EQUAL))
+
+
+def _conjuncts(node: exp.Expr) -> list[exp.Expr]:
+    if isinstance(node, exp.Paren):
+        return _conjuncts(node.this)
+    if isinstance(node, exp.And):
+        return [*_conjuncts(node.this), *_conjuncts(node.expression)]
+    return [node]
+
+
+def _reaches_out(node: exp.Expr, query: exp.Select) -> bool:
+    """Whether a part of a query has columns of those around it."""
+    own = {alias for alias, _ in _source_owners(query)}
+    return any(column.table and column.table not in own for column in node.find_all(exp.Column))
 
 
 # --- IN ------------------------------------------------------------------------------------------

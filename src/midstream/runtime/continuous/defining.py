@@ -16,7 +16,7 @@ from midstream.errors import (
     Unsupported,
 )
 from midstream.plan import BindContext, BoundQuery, bind_query, freeze_stars
-from midstream.plan.difference import Step
+from midstream.plan.difference import Difference, Step
 from midstream.plan.difference.facts import increasing_tables, key_holds, refuse_volatile
 from midstream.relations.catalog import CatalogState
 from midstream.relations.query import (
@@ -285,10 +285,30 @@ def read_options(options: Options, known: Sequence[str]) -> dict[str, object]:
 
 def steps_of(store: Store, query: ContinuousQuery | MaterializedView, state: CatalogState) -> tuple[Step, ...]:
     """How its changes are computed when anything may have happened to its tables."""
+    difference = _any_difference(store, query, state)
+    return difference.steps if difference is not None else ()
+
+
+def _any_difference(store: Store, query: ContinuousQuery | MaterializedView, state: CatalogState) -> Difference | None:
     plans = Plans(store, query)
     changed = plans.possible(state, "mixed")
-    difference = plans.difference(state, changed, True, has_backing=plans.keeps_frames(state))
-    return difference.steps if difference is not None else ()
+    return plans.difference(state, changed, True, has_backing=plans.keeps_frames(state))
+
+
+def _check_kernel(store: Store, query: ContinuousQuery | MaterializedView, state: CatalogState) -> None:
+    """A kernel that can run the query may be unable to run its change, which is another one."""
+    difference = _any_difference(store, query, state)
+    reason = None if difference is None or difference.query is None else _refusal_of(difference.query, query.kernel)
+    if reason is not None:
+        raise Unsupported(
+            f'the {query.kernel} kernel cannot compute what changes in "{query.name}"',
+            detail=f"{reason}.",
+            hint="SET kernel = 'auto' before it is created.",
+        )
+
+
+def _refusal_of(bound: BoundQuery, wanted: str) -> str | None:
+    return next((reason for kernel, reason in bound.refusals.items() if kernel == wanted), None)
 
 
 def check_maintenance(
@@ -296,9 +316,13 @@ def check_maintenance(
 ) -> list[str]:
     """Notices about what is computed anew; with refresh = 'incremental' that is an error."""
     plans = Plans(store, query)
-    if query.refresh == "full" or plans.stream is not None:
+    if plans.stream is not None:
         return []
     views = plans.views(state)
+    if not views:
+        _check_kernel(store, query, state)
+    if query.refresh == "full":
+        return []
     if views:
         if query.refresh == "incremental":
             names = ", ".join(dict.fromkeys(f'"{view.name}"' for view in views))
