@@ -328,8 +328,7 @@ def define_view(
     else:
         outputs = bind_query(statement.query, schema, context).outputs
     names = [output.name for output in outputs]
-    if len(statement.columns) > len(names):
-        raise InvalidDefinition("CREATE VIEW specifies more column names than columns", sqlstate="42601")
+    check_not_more_names(statement, len(names))
     names[: len(statement.columns)] = statement.columns
     _check_column_names(statement, names)
     reads = relations_read(statement.query, state)
@@ -352,6 +351,16 @@ def define_view(
         _view_key(options, names),
         unit,
     ), notices
+
+
+def check_not_more_names(statement: CreateView, count: int) -> None:
+    if len(statement.columns) > count:
+        raise InvalidDefinition(
+            "CREATE VIEW specifies more column names than columns",
+            detail=f"The query has {count}.",
+            sqlstate="42601",
+            position=place_of_name(statement, statement.columns[count], "("),
+        )
 
 
 def _check_column_names(statement: CreateView, names: Sequence[str]) -> None:

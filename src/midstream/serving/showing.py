@@ -429,4 +429,8 @@ def _bound(target: Statement, schema: StateSchema, context: BindContext) -> Boun
         case Merge(table=name):
             return bind_merge(target, _table(schema, name, "merge into", target), schema, context)
         case _:
-            raise Unsupported("EXPLAIN cannot explain this statement", hint="It takes queries, DML and CREATE VIEW.")
+            raise Unsupported(
+                "EXPLAIN cannot explain this statement",
+                hint="It takes queries, DML and CREATE VIEW.",
+                position=target.start,
+            )
