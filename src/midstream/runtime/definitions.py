@@ -15,6 +15,7 @@ from midstream.errors import (
     Error,
     InvalidDefinition,
     InvalidParameter,
+    Position,
     TypeMismatch,
     UndefinedName,
     Unsupported,
@@ -126,14 +127,18 @@ def check_name(name: str) -> None:
         )
 
 
-def define_column(definition: ColumnDefinition, id: int) -> Column:
-    if definition.name in RESERVED_COLUMNS:
+def check_column_name(name: str, position: Position | None = None) -> None:
+    if name in RESERVED_COLUMNS:
         raise InvalidDefinition(
-            f'the column name "{definition.name}" is not allowed',
+            f'the column name "{name}" is not allowed',
             detail="The database uses it for itself.",
-            position=definition.position,
+            position=position,
             sqlstate="42939",
         )
+
+
+def define_column(definition: ColumnDefinition, id: int) -> Column:
+    check_column_name(definition.name, definition.position)
     default = definition.default.text if definition.default is not None else None
     return Column(definition.name, definition.type, definition.not_null, default, id)
 

@@ -98,6 +98,15 @@ def place_of_value(statement: Statement, number: int) -> Position | None:
     return None
 
 
+def quoted_name(statement: Statement, prefix: str) -> tuple[str, Position] | None:
+    """The first quoted name that begins so, and where it stands."""
+    if f'"{prefix}' not in statement.text:
+        return None
+    tokens, _ = read_statement(Source(statement.text), 0)
+    named = (token for token in tokens if token.kind == "quoted" and token.value.startswith(prefix))
+    return next(((token.value, place_in(statement, token.start)) for token in named), None)
+
+
 def place_in(statement: Statement, offset: int) -> Position:
     """Where an offset into a statement's own text is in what was handed to `parse`."""
     before = statement.text[:offset].split("\n")
