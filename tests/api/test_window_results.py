@@ -416,3 +416,20 @@ def test_explain_tells_how_a_window_is_kept_and_in_how_many_chunks(counted: Any)
     assert "Maintenance: incremental, as the view says" in plan_of(counted, "kept")
     told = r"The newest basic window is absorbed in \d+ chunks \((found|being looked for); answers by chunks: 1: \d+ ms"
     assert re.search(told, plan_of(counted, "v"))
+
+
+def test_a_window_that_fails_is_named_and_those_before_it_come(db: Any) -> None:
+    db.sql("CREATE STREAM s (a int, b int)")
+    db.sql("CREATE VIEW v AS SELECT sum(a) / sum(b) AS q FROM s [WINDOW 1 ROWS]")
+    with db.subscribe("v") as changes:
+        db.sql("INSERT INTO s VALUES (4, 2), (9, 3), (1, 1), (8, 2), (5, 0), (6, 1)")
+        error = fault(lambda: db.sql("SELECT * FROM v").fetchall())
+        assert (error.sqlstate, error.message) == ("22012", "division by zero")
+        assert error.detail is not None and 'view "v" fails for window 4.' in error.detail
+        assert error.hint is not None and "CREATE OR REPLACE VIEW" in error.hint
+        assert [change.row["q"] for change in changes.poll(timeout=20)] == [2, 3, 1, 4]
+    wait_for(lambda: "fails: division by zero" in dict(db.sql("SHOW STATUS").fetchall())["view v"])
+    db.sql("CREATE OR REPLACE VIEW v AS SELECT sum(a) / nullif(sum(b), 0) AS q FROM s [WINDOW 1 ROWS]")
+    db.sql("INSERT INTO s VALUES (5, 0), (6, 1)")
+    assert db.sql("SELECT * FROM v").fetchall() == [(6,)]
+    assert "fails" not in dict(db.sql("SHOW STATUS").fetchall())["view v"]

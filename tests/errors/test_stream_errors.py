@@ -46,6 +46,8 @@ DETAIL: A row is checked by itself when it arrives: the rows before it are not t
 HINT:   NOT NULL and CHECK work on streams.""",
     "DROP TABLE posts": """\
 ERROR:  "posts" is not a table
+LINE 1: DROP TABLE posts
+                   ^
 HINT:   Use DROP STREAM to remove a stream.""",
     "INSERT INTO posts VALUES (1, 5, 'x'), (NULL, 6, 'y')": """\
 ERROR:  null value in column "uid" of relation "posts" violates not-null constraint

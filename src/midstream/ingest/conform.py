@@ -28,7 +28,7 @@ from midstream.ingest.arrow_types import (
     python_values,
 )
 from midstream.ingest.faults import BadRow, convert_columns, match_names, missing_column
-from midstream.ingest.texts import LARGEST_REAL, numeric_overflow, parse_texts, too_long
+from midstream.ingest.texts import LARGEST_REAL, has_nul, nul_in_text, numeric_overflow, parse_texts, too_long
 from midstream.ingest.values import assign, mismatch
 from midstream.relations.table import Column
 from midstream.types import TEXT, Type
@@ -304,6 +304,7 @@ def _one_by_one(array: pa.Array, to: Type, column: str) -> pa.Array:
 
 def _text_to_text(array: pa.Array, to: Type, column: str) -> pa.Array:
     texts = array.cast(pa.string())
+    _refuse_where(has_nul(texts), nul_in_text())
     if to.precision is not None:
         tail = pc.utf8_rtrim(pc.utf8_slice_codeunits(texts, to.precision), " ")
         _refuse_where(pc.not_equal(tail, ""), too_long(to))

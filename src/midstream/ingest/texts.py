@@ -134,11 +134,26 @@ def _parse_boolean(type: Type, text: str) -> bool:
 def fit_text(type: Type, text: str) -> str:
     """A text for a varchar(n) or char(n): spaces too many at its end are cut, anything else is an error. A char has all
     of its n characters, so that texts that differ in blanks at the end are equal."""
+    if "\0" in text:
+        raise nul_in_text()
     if type.precision is None:
         return text
     if text[type.precision :].strip(" "):
         raise too_long(type)
     return text[: type.precision].ljust(type.precision if type.name == "char" else 0)
+
+
+def nul_in_text() -> DataError:
+    return DataError(
+        'invalid byte sequence for encoding "UTF8": 0x00',
+        hint="A text cannot have a NUL character; a bytea can.",
+        sqlstate="22021",
+    )
+
+
+def has_nul(texts: pa.Array) -> pa.Array:
+    """Of each text, whether it has a NUL character."""
+    return pc.match_substring(texts, "\0")
 
 
 def too_long(type: Type) -> DataError:
@@ -306,6 +321,8 @@ def parse_texts(type: Type, texts: pa.Array) -> pa.Array:
 
 def read_canonical(type: Type, texts: pa.Array) -> pa.Array | None:
     """The column if all its texts are in the plain form that Arrow reads; else None, and nothing is said."""
+    if type.is_text and pc.any(has_nul(texts)).as_py():
+        return None
     if type.is_text and (type.precision is None or _longest(texts) <= type.precision):
         is_padded = type.name == "char" and type.precision is not None
         return pc.utf8_rpad(texts, type.precision, " ") if is_padded else texts

@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
-from midstream.errors import InternalError, Unsupported
+from midstream.errors import InternalError, Position, Unsupported
 from midstream.kernels import KERNELS, Kernel
 from midstream.plan.aliases import separate_aliases
 from midstream.plan.context import Binding, SourceKind
 from midstream.plan.limits import shape_refusal
-from midstream.plan.moments import has_moment
-from midstream.plan.nodes import bare, named, place_of
+from midstream.plan.moments import has_moment, moments_in
+from midstream.plan.nodes import bare, is_query, named, place_of
 from midstream.plan.pruning import column_uses, prune
 from midstream.plan.render import refusal, render
 from midstream.plan.typing import cast_for_assignment
@@ -87,6 +87,22 @@ class BoundQuery:
     def is_timeless(self) -> bool:
         """Whether it is the same query at every moment."""
         return not has_moment(self._tree)
+
+    @property
+    def place_of_moment(self) -> Position | None:
+        """Where it first asks for the moment."""
+        return min((place for node in moments_in(self._tree) if (place := _place_around(node))), default=None)
+
+
+def _place_around(node: exp.Expression) -> Position | None:
+    """A moment is a literal within what was written: now() may be a cast of one."""
+    around: exp.Expression | None = node
+    while around is not None and not is_query(around):
+        place = place_of(around)
+        if place is not None:
+            return place
+        around = around.parent if isinstance(around.parent, exp.Expression) else None
+    return None
 
 
 @dataclass(frozen=True)

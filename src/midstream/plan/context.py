@@ -11,7 +11,7 @@ from sqlglot import exp
 
 from midstream.errors import InvalidParameter, Position
 from midstream.plan.literals import literal_of
-from midstream.plan.nodes import keep_place, quoted, table_alias
+from midstream.plan.nodes import keep_place, place_of, quoted, table_alias
 from midstream.relations.schema import RowHolder, Schema
 from midstream.relations.table import ROW_ID, ROW_ID_TYPE
 from midstream.relations.view import ContinuousView, Derived
@@ -73,7 +73,8 @@ class Binding:
     parse_query: Callable[[str], exp.Expression]
     scans: dict[ScanKey, str] = field(default_factory=dict)
     _taken: set[str] = field(default_factory=set)
-    _parameters_used: set[int] = field(default_factory=set)
+    _parameters_used: dict[int, Position | None] = field(default_factory=dict)
+    """The numbers of parameters, and where each stands first."""
     takes_streams: bool = False
     """Whether a stream stands for the rows that come: in the query of a continuous view."""
     windows: list[Window] = field(default_factory=list)
@@ -104,7 +105,7 @@ class Binding:
         """The value of `$n` as a literal."""
         number = int(node.name)
         values = self.context.parameters
-        self._parameters_used.add(number)
+        self._parameters_used.setdefault(number, place_of(node))
         if not 1 <= number <= len(values):
             return exp.Null()
         return keep_place(literal_of(values[number - 1], number), node)
@@ -118,6 +119,7 @@ class Binding:
                 f"the statement has {_count(needed)}, but {_are(given)} given",
                 hint="Give one value for each ?, or as many values as the highest $n.",
                 sqlstate="08P01",
+                position=next((self._parameters_used[n] for n in sorted(self._parameters_used) if n > given), None),
             )
 
 

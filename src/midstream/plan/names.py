@@ -30,7 +30,15 @@ _TYPE_NAMES = {
     exp.DType.VARBINARY: "bytea",
     exp.DType.JSON: "json",
 }
-_SPELLED = {exp.Case: "case", exp.Coalesce: "coalesce", exp.Array: "array", exp.Exists: "exists", exp.Nullif: "nullif"}
+_TRIMS = {"LEADING": "ltrim", "TRAILING": "rtrim"}
+_SPELLED = {
+    exp.Boolean: "bool",
+    exp.Case: "case",
+    exp.Coalesce: "coalesce",
+    exp.Array: "array",
+    exp.Exists: "exists",
+    exp.Nullif: "nullif",
+}
 _OPERATORS = (exp.Binary, exp.Unary, exp.Between, exp.In, exp.Condition)
 
 
@@ -63,8 +71,11 @@ def _of_call(node: exp.Expression) -> str | None:
     for kind, spelled in _SPELLED.items():
         if isinstance(node, kind):
             return spelled
-    is_call = isinstance(node, exp.Func) and not isinstance(node, exp.Binary | exp.Connector | exp.Unary)
-    return function_name(node) if is_call else None
+    if isinstance(node, exp.Trim) and node.meta.get("name") == "trim":
+        return _TRIMS.get(str(node.args.get("position") or "").upper(), "btrim")
+    is_operator = isinstance(node, exp.Binary | exp.Connector | exp.Unary) and "name" not in node.meta
+    is_call = isinstance(node, exp.Func) or "name" in node.meta
+    return function_name(node) if is_call and not is_operator else None
 
 
 def _type_name(cast: exp.Cast) -> str | None:

@@ -43,6 +43,7 @@ from midstream.runtime.constraints.single_rows import raise_if_found, row_checks
 from midstream.runtime.continuous.delivering import destination_names
 from midstream.runtime.definitions import (
     broken_readers,
+    check_column_name,
     check_name,
     check_new_column,
     define_column,
@@ -236,6 +237,7 @@ class _Alterer:
         column = _column(table, alteration.name)
         if table.column(alteration.to) is not None:
             raise DuplicateName(f'column "{alteration.to}" of relation "{table.name}" already exists', sqlstate="42701")
+        check_column_name(alteration.to)
         check_new_column(alteration.to, [name for name in table.column_names if name != column.name])
         renamed = {alteration.name: alteration.to}
         altered = _with_column(table, replace(column, name=alteration.to), column.name)

@@ -15,6 +15,7 @@ from midstream.errors import (
     Error,
     InvalidDefinition,
     InvalidParameter,
+    Position,
     TypeMismatch,
     UndefinedName,
     Unsupported,
@@ -126,14 +127,18 @@ def check_name(name: str) -> None:
         )
 
 
-def define_column(definition: ColumnDefinition, id: int) -> Column:
-    if definition.name in RESERVED_COLUMNS:
+def check_column_name(name: str, position: Position | None = None) -> None:
+    if name in RESERVED_COLUMNS:
         raise InvalidDefinition(
-            f'the column name "{definition.name}" is not allowed',
+            f'the column name "{name}" is not allowed',
             detail="The database uses it for itself.",
-            position=definition.position,
+            position=position,
             sqlstate="42939",
         )
+
+
+def define_column(definition: ColumnDefinition, id: int) -> Column:
+    check_column_name(definition.name, definition.position)
     default = definition.default.text if definition.default is not None else None
     return Column(definition.name, definition.type, definition.not_null, default, id)
 
@@ -328,8 +333,7 @@ def define_view(
     else:
         outputs = bind_query(statement.query, schema, context).outputs
     names = [output.name for output in outputs]
-    if len(statement.columns) > len(names):
-        raise InvalidDefinition("CREATE VIEW specifies more column names than columns", sqlstate="42601")
+    check_not_more_names(statement, len(names))
     names[: len(statement.columns)] = statement.columns
     _check_column_names(statement, names)
     reads = relations_read(statement.query, state)
@@ -352,6 +356,16 @@ def define_view(
         _view_key(options, names),
         unit,
     ), notices
+
+
+def check_not_more_names(statement: CreateView, count: int) -> None:
+    if len(statement.columns) > count:
+        raise InvalidDefinition(
+            "CREATE VIEW specifies more column names than columns",
+            detail=f"The query has {count}.",
+            sqlstate="42601",
+            position=place_of_name(statement, statement.columns[count], "("),
+        )
 
 
 def _check_column_names(statement: CreateView, names: Sequence[str]) -> None:

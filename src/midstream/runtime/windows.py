@@ -15,8 +15,12 @@ from itertools import accumulate
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
+<<<<<<< HEAD
 from midstream.errors import Cancelled, Error, InternalError, StorageError
 from midstream.log.journal import Insert
+=======
+from midstream.errors import Cancelled, DataError, Error, InternalError, StorageError
+>>>>>>> fix-d
 from midstream.maintenance.engine import Cancellation, Piece
 from midstream.plan.cut import Program, ViewPlan
 from midstream.plan.windows import session_words
@@ -453,12 +457,29 @@ class Windows:
                     spans = self._hand_out_foreknown(view, plan, log, spans, picture, stop)
                     for start in range(0, len(spans), AT_ONCE * self._store.engine.cores):
                         part = spans[start : start + AT_ONCE * self._store.engine.cores]
-                        self._compute(view, plan, log, part, picture, settings, stop)
+                        self._compute_or_tell(
+                            view, part, lambda spans: self._compute(view, plan, log, spans, picture, settings, stop)
+                        )
                         if self._stop.is_set():
                             return log
             if ended is not None:
                 self._look_on(view, log, *ended)
             return log
+
+    def _compute_or_tell(
+        self, view: ContinuousView, spans: Sequence[Span], compute: Callable[[Sequence[Span]], None]
+    ) -> None:
+        """Windows together; if their query fails, those before the one that fails, and then which that is. A view that
+        waits fails at its first window, so that is looked at first."""
+        try:
+            compute(spans)
+        except DataError as failure:
+            if len(spans) == 1:
+                raise _at_window(failure, view, spans[0].number) from failure
+            middle = (len(spans) + 1) // 2
+            for part in (spans[:1], spans[1:middle], spans[middle:]):
+                if part:
+                    self._compute_or_tell(view, part, compute)
 
     def _look_on(self, view: ContinuousView, log: WindowLog, looked: int, horizon: int) -> None:
         """Sessions that had ended are handed out. If there were any, that is written down before their rows can go."""
@@ -738,6 +759,17 @@ def sessions_query(times: str, window: Window, looked: int | None, progress: int
     )
     after = f" WHERE ends > {looked}" if looked is not None else ""
     return f"SELECT * FROM ({sessions}) AS sessions{after} ORDER BY ends, start{listed}"
+
+
+def _at_window(failure: DataError, view: ContinuousView, number: int) -> DataError:
+    """What a view's query says of the rows of a window, with which window that is and the way on."""
+    return DataError(
+        failure.message,
+        detail=f'The query of view "{view.name}" fails for window {number}. '
+        "Windows come in order, so the view waits there.",
+        hint="CREATE OR REPLACE VIEW with a query that bears such rows, with nullif or a condition, say.",
+        sqlstate=failure.sqlstate,
+    )
 
 
 def _may_skip(plan: ViewPlan, due: _Due) -> bool:

@@ -8,6 +8,7 @@ from typing import cast
 
 from midstream.errors import (
     Error,
+    InvalidDefinition,
     InvalidParameter,
     InvalidQuery,
     SqlSyntaxError,
@@ -40,7 +41,7 @@ from midstream.serving.result import Result
 from midstream.serving.seeing import seen_by
 from midstream.serving.session import ATTEMPTS, Session
 from midstream.serving.values import listed_columns, without_query
-from midstream.sql.mentions import assigned_columns, place_of_name, place_of_parameter, place_of_value
+from midstream.sql.mentions import assigned_columns, place_of_name, place_of_parameter, place_of_value, quoted_name
 from midstream.sql.statements import (
     DEFAULT,
     AlterContinuousQuery,
@@ -71,7 +72,9 @@ from midstream.sql.statements import (
 
 
 def execute(session: Session, statement: Statement, context: BindContext) -> Result:
-    _refuse_parameters(statement.target if isinstance(statement, Explain) else statement)
+    meant = statement.target if isinstance(statement, Explain) else statement
+    _refuse_parameters(meant)
+    _refuse_inner_names(meant)
     match statement:
         case Select():
             return select(session, statement, context)
@@ -191,6 +194,24 @@ def _refuse_parameters(statement: Statement | str) -> None:
             hint="Write the value into the query, or leave the condition to those who read.",
             sqlstate="42P02",
             position=place,
+        )
+
+
+_DEFINITIONS = (CreateTable, CreateTableAs, CreateStream, CreateView, CreateContinuousQuery, AlterTable)
+
+
+def _refuse_inner_names(statement: Statement | str) -> None:
+    """What the database adds to rows and queries has names that begin with ~, so no definition may have one."""
+    if not isinstance(statement, _DEFINITIONS):
+        return
+    found = quoted_name(statement, "~")
+    if found is not None:
+        raise InvalidDefinition(
+            f'the name "{found[0]}" is not allowed',
+            detail="Names that begin with ~ are those that the database uses for itself.",
+            hint="Give it another name.",
+            sqlstate="42939",
+            position=found[1],
         )
 
 

@@ -36,6 +36,7 @@ from midstream.runtime.transaction import Transaction
 from midstream.runtime.writing import Writer
 from midstream.serving.result import Result
 from midstream.sql import parse
+from midstream.sql.blame import place_of_error
 from midstream.sql.statements import Begin, Commit, Rollback, Select, Statement
 
 T = TypeVar("T")
@@ -65,6 +66,17 @@ def _faults_named(text: str | None) -> Iterator[None]:
             detail="".join(traceback.format_exception(fault)).strip(),
             hint="Please report it; the statement had no effect.",
         ) from fault
+
+
+@contextmanager
+def _places_told(statement: Statement) -> Iterator[None]:
+    """An error about something that the statement names points at it."""
+    try:
+        yield
+    except Error as error:
+        if error.position is None:
+            error.position = place_of_error(statement, error)
+        raise
 
 
 class Session:
@@ -134,7 +146,8 @@ class Session:
         if isinstance(statement, Begin | Commit | Rollback):
             with self._turn:
                 return self._control(statement)
-        return self._in_turn(lambda: self._work.execute(self, statement, context))
+        with _places_told(statement):
+            return self._in_turn(lambda: self._work.execute(self, statement, context))
 
     def _parsed(self, text: str) -> list[Statement]:
         """A text that cannot be read aborts the transaction, as a statement that cannot be run does."""

@@ -205,10 +205,12 @@ def _view_facts(session: Session, state: CatalogState) -> Iterator[Row]:
         if facts.result_age is not None:
             took = (facts.last_refresh_seconds or 0) * 1000
             newest = f"{facts.rows or 0:,} rows, {facts.result_age:,.1f} s old, made in {took:,.0f} ms"
+        failure = session.store.views.windows.failure(view.id)
+        fails = f"; fails: {failure.message}. {failure.detail or ''}".rstrip() if failure is not None else ""
         yield (
             f"view {view.name}",
             f"{facts.lag_rows:,} rows and {facts.lag_seconds:,.1f} s behind, {facts.rows_per_second:,.0f} rows/s, "
-            f"{facts.state_bytes:,} bytes of state, {facts.refreshes} refreshes; result: {newest}",
+            f"{facts.state_bytes:,} bytes of state, {facts.refreshes} refreshes; result: {newest}{fails}",
         )
 
 
@@ -429,4 +431,8 @@ def _bound(target: Statement, schema: StateSchema, context: BindContext) -> Boun
         case Merge(table=name):
             return bind_merge(target, _table(schema, name, "merge into", target), schema, context)
         case _:
-            raise Unsupported("EXPLAIN cannot explain this statement", hint="It takes queries, DML and CREATE VIEW.")
+            raise Unsupported(
+                "EXPLAIN cannot explain this statement",
+                hint="It takes queries, DML and CREATE VIEW.",
+                position=target.start,
+            )

@@ -36,9 +36,14 @@ def row_query(query: Sql) -> Sql:
 
 def row_tree(tree: Node) -> Node:
     for select in _outermost(tree):
+        place = position_of(select.expressions[0])
         select.set("expressions", [node for node in select.expressions if _function(node) is None])
         if not select.expressions:
-            raise InvalidQuery("a continuous query needs a column of its own in the select list")
+            raise InvalidQuery(
+                "a continuous query needs a column of its own in the select list",
+                hint="cq_delta() and cq_old_value() tell how a row changed; name the columns of the row beside them.",
+                position=place,
+            )
     for node in tree.find_all(exp.Anonymous):
         if node.name.lower() in (DELTA, OLD_VALUE):
             raise InvalidQuery(

@@ -80,7 +80,7 @@ def place_of_name(statement: Statement, name: str, after: str = "") -> Position 
     found = re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text[start:], re.IGNORECASE)
     if found is None:
         return None
-    return _place(statement, start + found.start())
+    return place_in(statement, start + found.start())
 
 
 def place_of_value(statement: Statement, number: int) -> Position | None:
@@ -92,13 +92,23 @@ def place_of_value(statement: Statement, number: int) -> Position | None:
     depth = passed = 0
     for token in tokens[words.index("values") + 1 :]:
         if depth == 1 and passed == number and token.value not in (",", ")"):
-            return _place(statement, token.start)
+            return place_in(statement, token.start)
         depth += {"(": 1, "[": 1, ")": -1, "]": -1}.get(token.value, 0) if token.kind == "operator" else 0
         passed += token.kind == "operator" and token.value == "," and depth == 1
     return None
 
 
-def _place(statement: Statement, offset: int) -> Position:
+def quoted_name(statement: Statement, prefix: str) -> tuple[str, Position] | None:
+    """The first quoted name that begins so, and where it stands."""
+    if f'"{prefix}' not in statement.text:
+        return None
+    tokens, _ = read_statement(Source(statement.text), 0)
+    named = (token for token in tokens if token.kind == "quoted" and token.value.startswith(prefix))
+    return next(((token.value, place_in(statement, token.start)) for token in named), None)
+
+
+def place_in(statement: Statement, offset: int) -> Position:
+    """Where an offset into a statement's own text is in what was handed to `parse`."""
     before = statement.text[:offset].split("\n")
     line, column = statement.start
     return line + len(before) - 1, len(before[-1]) + (column if len(before) == 1 else 1)

@@ -106,6 +106,7 @@ def test_a_column_is_converted(array: pa.Array, type_name: str, stored: list[obj
         (pa.array([1e10]), "numeric(5,2)", "22003", "numeric field overflow", 1),
         (pa.array([1.0, 1e39]), "real", "22003", "real out of range", 2),
         (pa.array(["ab", None, "abc"]), "varchar(2)", "22001", "value too long for type varchar(2)", 3),
+        (pa.array(["ab", None, "a\0b"]), "text", "22021", 'invalid byte sequence for encoding "UTF8": 0x00', 3),
         (pa.array(["{}", "{"]), "json", "22P02", "invalid input syntax for type json", 2),
         (pa.array([0, 10**12], pa.timestamp("s")), "timestamp", "22008", "timestamp out of range", 2),
         (pa.array([[1], None, [2, 2**40]]), "int[]", "22003", "int out of range", 3),

@@ -214,6 +214,19 @@ def test_result_columns_have_postgresqls_names() -> None:
     ]  # fmt: skip
 
 
+def test_a_function_names_its_column_also_where_an_operator_does_the_same() -> None:
+    text = "SELECT power(2, 3), pow(2, 3), 2 ^ 3, mod(5, 2), 5 % 2, corr(age, id), true FROM users"
+    assert names(text) == ["power", "pow", "?column?", "mod", "?column?", "corr", "bool"]
+    trims = (
+        "SELECT trim(name), trim(LEADING 'a' FROM name), trim(TRAILING FROM name), btrim(name), ltrim(name) FROM users"
+    )
+    assert names(trims) == ["btrim", "ltrim", "rtrim", "btrim", "ltrim"]
+
+
+def test_an_unknown_function_is_called_as_it_was_written() -> None:
+    assert complaint("SELECT gen_random_uuid()") == ("42883", "function gen_random_uuid() does not exist", (1, 8))
+
+
 def test_result_columns_may_share_a_name() -> None:
     assert names("SELECT id, id, name AS id FROM users") == ["id", "id", "id"]
     assert rows("SELECT * FROM (SELECT id, name AS id FROM users) s WHERE 1 = 1 ORDER BY 1 LIMIT 1") == [(1, "ann")]

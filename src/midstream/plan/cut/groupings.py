@@ -98,8 +98,10 @@ class Grouping:
         return Key("k_" + digest(f"{text_of(node)} {type_of(node)}"), node.copy())
 
     def _hoisted(self, node: Node) -> Node:
-        """A late condition over hidden keys: whatever of it comes from the row alone is one."""
-        if not has_moment(node) and self._is_of_row(node):
+        """A late condition over hidden keys: whatever of it comes from the row alone is one. Of an interval that is
+        computed, what it is computed from: equal intervals may be written in different ways."""
+        is_computed_interval = type_of(node).name == "interval" and not isinstance(node, exp.Column)
+        if not has_moment(node) and self._is_of_row(node) and not is_computed_interval:
             key = self.key(node)
             if key not in self.hidden:
                 self.hidden.append(key)

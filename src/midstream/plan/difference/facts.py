@@ -10,7 +10,7 @@ from midstream.errors import Unsupported
 from midstream.plan.bound import BoundQuery
 from midstream.plan.cut.build import text_of
 from midstream.plan.functions import FUNCTIONS
-from midstream.plan.nodes import bare
+from midstream.plan.nodes import bare, place_of
 from midstream.plan.typing.nodes import Call
 from midstream.relations.table import Table
 
@@ -49,4 +49,6 @@ def refuse_volatile(bound: BoundQuery) -> None:
         if function is not None and function.volatile:
             raise Unsupported(
                 f"{str(node.this).partition('(')[0]}() gives another answer every time, and changes could not be told",
+                hint="Store its value in a column of the table.",
+                position=place_of(node),
             )

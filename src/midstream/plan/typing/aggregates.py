@@ -52,12 +52,45 @@ def infer_aggregate(node: exp.Expression, scope: Scope) -> exp.Expression:
     if isinstance(node, exp.Window):
         return _window(node, scope)
     written = _read(node)
+    if written.name in _PERCENTILES and isinstance(fractions := _bare_list(written.arguments), exp.Array):
+        return scalars.infer_value(_percentile_of_each(node, fractions), scope)
     function, result = _typed_call(written, node, scope)
     if function.shape == "window":
         raise InvalidQuery(
             f"window function {written.name} requires an OVER clause", sqlstate="42809", position=position_of(node)
         )
     return result
+
+
+_PERCENTILES = {"percentile_cont": exp.PercentileCont, "percentile_disc": exp.PercentileDisc}
+
+
+def _bare_list(arguments: list[exp.Expression]) -> exp.Expression | None:
+    """ARRAY[0.25, 0.5], also in parentheses and with a type; the numbers are read as fractions in any case."""
+    node = arguments[0] if arguments else None
+    while isinstance(node, exp.Paren | exp.Cast):
+        node = node.this
+    return node
+
+
+def _percentile_of_each(node: exp.Expression, fractions: exp.Array) -> exp.Expression:
+    """percentile_cont(ARRAY[p, q]) …   ->   CASE WHEN percentile_cont(p) … IS NOT NULL
+    THEN ARRAY[percentile_cont(p) …, percentile_cont(q) …] END, since of no values there is no list."""
+    if not fractions.expressions:
+        raise Unsupported("percentiles of an empty list of fractions are not supported", position=position_of(node))
+    if any(isinstance(fraction, exp.Array) for fraction in fractions.expressions):
+        raise Unsupported("percentiles of a list of lists are not supported", position=position_of(fractions))
+    each = [_with_fraction(node, fraction) for fraction in fractions.expressions]
+    is_known = exp.Not(this=exp.Is(this=each[0].copy(), expression=exp.Null()))
+    return exp.Case(ifs=[exp.If(this=is_known, true=exp.Array(expressions=each))])
+
+
+def _with_fraction(node: exp.Expression, fraction: exp.Expression) -> exp.Expression:
+    single = node.copy()
+    call = single.find(*_PERCENTILES.values())
+    assert call is not None
+    call.set("this", fraction.copy())
+    return single
 
 
 def _grouping(node: exp.Grouping, scope: Scope) -> exp.Expression:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from midstream.plan.functions import FUNCTIONS_BY_NAME
+
 Arguments = list[exp.Expression]
 
 _OPERATORS: dict[type[exp.Expression], str] = {
@@ -118,6 +120,8 @@ def canonical_call(node: exp.Expression) -> tuple[str, Arguments] | None:
         if isinstance(written, str) and written.lower() in _KEPT_NAMES:
             return written.lower(), arguments_of(node)
         name = _NAMES.get(kind) or node.sql_name().lower()
+        if isinstance(written, str) and name not in FUNCTIONS_BY_NAME:
+            name = written.lower()
         return name, arguments_of(node, _KEPT_ARGUMENTS.get(kind))
     return None
 

@@ -184,6 +184,7 @@ def _check_timeless(bound: BoundQuery) -> None:
             "the answer would change with the clock, not with commits",
             detail="It uses now(), current_date, current_week() or current_scn().",
             hint="Compare with a column, or put the condition where the changes are read.",
+            position=bound.place_of_moment,
         )
     refuse_volatile(bound)
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import cast
 
-from midstream.errors import DuplicateName, InvalidDefinition, InvalidParameter, UndefinedName, Unsupported, WrongObject
+from midstream.errors import DuplicateName, InvalidParameter, UndefinedName, Unsupported, WrongObject
 from midstream.plan.difference.facts import increasing_tables
 from midstream.relations.query import MaterializedView, Refresh, When
 from midstream.relations.table import Column, Key
@@ -46,7 +46,7 @@ def create_materialized_view(writer: Writer, statement: CreateView) -> list[str]
 
 def defined_view(writer: Writer, statement: CreateView) -> MaterializedView:
     """What it would be."""
-    from midstream.runtime.definitions import check_columns, check_name, check_not_around
+    from midstream.runtime.definitions import check_columns, check_name, check_not_around, check_not_more_names
 
     state, store = writer.transaction.state, writer.transaction.store
     check_name(statement.name)
@@ -59,8 +59,7 @@ def defined_view(writer: Writer, statement: CreateView) -> MaterializedView:
         )
     check_not_around(statement, definition.reads, state)
     names = [output.name for output in definition.bound.outputs]
-    if len(statement.columns) > len(names):
-        raise InvalidDefinition("CREATE VIEW specifies more column names than columns", sqlstate="42601")
+    check_not_more_names(statement, len(names))
     names[: len(statement.columns)] = statement.columns
     outputs = definition.bound.outputs
     columns = tuple(
