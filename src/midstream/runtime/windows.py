@@ -15,12 +15,8 @@ from itertools import accumulate
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
-<<<<<<< HEAD
-from midstream.errors import Cancelled, Error, InternalError, StorageError
-from midstream.log.journal import Insert
-=======
 from midstream.errors import Cancelled, DataError, Error, InternalError, StorageError
->>>>>>> fix-d
+from midstream.log.journal import Insert
 from midstream.maintenance.engine import Cancellation, Piece
 from midstream.plan.cut import Program, ViewPlan
 from midstream.plan.windows import session_words
