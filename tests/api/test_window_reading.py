@@ -46,7 +46,7 @@ def test_the_newest_session_of_each_key_is_one_of_those_that_are_kept(timed: Any
 
 def test_a_jump_in_time_gives_the_windows_with_rows_and_the_last_ones(timed: Any, monkeypatch: Any) -> None:
     """Of the millions of windows that end at once, those that bring nothing new are left out."""
-    monkeypatch.setattr("midstream.runtime.windows.MANY", 20)
+    monkeypatch.setattr("midstream.runtime.completion.MANY", 20)
     windows = {"growing": "[LANDMARK SLIDE 1 MINUTE]", "anew": "[LANDMARK SLIDE 1 MINUTE RESET 2 MINUTES]"}
     for name, window in windows.items():
         timed.sql(f"CREATE VIEW {name} WITH (retain = 5) AS {COUNTED} e {window}")

@@ -18,6 +18,7 @@ from midstream.relations.catalog import ReaderEntry
 from midstream.relations.view import ContinuousView
 from midstream.relations.window import EVER, Window
 from midstream.runtime.clocks import Clock
+from midstream.runtime.completion import LAST_SCN
 from midstream.runtime.lateness import LATE, LateReader
 from midstream.runtime.pipelines import PipelineReader
 from midstream.runtime.store import Store
@@ -25,8 +26,6 @@ from midstream.runtime.store import Store
 if TYPE_CHECKING:
     from midstream.runtime.views import Views
     from midstream.runtime.windows import Windows
-
-_LAST_SCN = 2**62
 
 
 class Idling:
@@ -60,7 +59,7 @@ class Idling:
         """When the newest row came that windows have seen; now, if one is on its way."""
         now, found = time.time(), list[float]()
         for entry, reader in self._by_its_time(stream_id):
-            if self._store.streams.has_news(stream_id, entry.absorbed, _LAST_SCN):
+            if self._store.streams.has_news(stream_id, entry.absorbed, LAST_SCN):
                 return now
             clock = reader.state.clock
             arrived = clock.arrived if clock is not None else None
@@ -87,7 +86,9 @@ class Idling:
         now = int(self._store.streams.journal.now() * 1e6)
         others = {id for _, id in moving}
         readers = [pair for pair in self._views.readers_of(view.id) if pair[0].stream_id in others]
-        positions = [self._windows.position(*pair, now) for pair in readers if pair[1].feed.slots is not None]
+        positions = [
+            self._windows.completion.position(*pair, now) for pair in readers if pair[1].feed.slots is not None
+        ]
         known = [position for position in positions if position is not None]
         if known and len(known) == len(positions):
             yield min(known) // own[0].slide * own[0].slide
@@ -104,7 +105,7 @@ class Idling:
             return
         streams = self._store.streams
         with streams.journal.alone():
-            if any(streams.has_news(e.stream_id, e.absorbed, _LAST_SCN) for e in (entry, *(e for e, _ in own))):
+            if any(streams.has_news(e.stream_id, e.absorbed, LAST_SCN) for e in (entry, *(e for e, _ in own))):
                 return
             streams.rewrite(entry.id, lambda: late.move(watermark))
             for reader_entry, reader in own:

@@ -15,17 +15,17 @@ from itertools import accumulate
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
-from midstream.errors import Cancelled, DataError, Error, InternalError, StorageError
+from midstream.errors import Cancelled, DataError, Error, InternalError
 from midstream.log.journal import Insert
-from midstream.maintenance.engine import Cancellation, Piece
+from midstream.maintenance.engine import Cancellation
 from midstream.plan.cut import Program, ViewPlan
 from midstream.plan.windows import session_words
-from midstream.relations.catalog import CatalogState, ReaderEntry
+from midstream.relations.catalog import CatalogState
 from midstream.relations.view import ContinuousView
 from midstream.relations.window import EVER, Window
 from midstream.runtime.beside import Taking
 from midstream.runtime.chunking import Chunking
-from midstream.runtime.clocks import lateness_of
+from midstream.runtime.completion import Completion, spans_of
 from midstream.runtime.following import Follower
 from midstream.runtime.foreseeing import Foreknowledge, Means, can_be_foreseen, foresee, position_after
 from midstream.runtime.idling import Idling
@@ -33,22 +33,19 @@ from midstream.runtime.lateness import is_behind, wait_for
 from midstream.runtime.pairs import NO_PAIRS, Pairs
 from midstream.runtime.pipelines import PipelineReader
 from midstream.runtime.readers import Foresight
-from midstream.runtime.refreshing import sources_for
 from midstream.runtime.results import Moment, Result
 from midstream.runtime.settings import DEFAULTS
-from midstream.runtime.states import KeptFile, as_input
+from midstream.runtime.states import KeptFile
 from midstream.runtime.store import Store
 from midstream.runtime.totals import NewTotal, Total
 from midstream.runtime.trials import Trial
-from midstream.runtime.window_job import AT_ONCE, Span, WindowJob, inputs_of
-from midstream.runtime.window_log import KEPT_WINDOWS, WindowLog, WindowResult, files_of
+from midstream.runtime.window_job import AT_ONCE, Span, WindowJob
+from midstream.runtime.window_log import WindowLog, WindowResult, files_of
 from midstream.runtime.window_rows import rows_of
 
 if TYPE_CHECKING:
     from midstream.runtime.views import Views
 
-MANY = 1000
-"""Of more windows by time that are due at once, those that bring nothing new have no result but for the last."""
 _RETRY = 1.0
 PAIRS, ANEW = "pairs", "anew"
 
@@ -69,14 +66,6 @@ class Spent:
     def add(self, windows: int, seconds: float) -> None:
         self.windows, self.jobs, self.seconds = self.windows + windows, self.jobs + 1, self.seconds + seconds
         self.last_windows, self.last_seconds = windows, seconds
-
-
-@dataclass(frozen=True)
-class _Due:
-    """Windows that are complete and have no result yet."""
-
-    numbers: Sequence[int]
-    firsts: Mapping[int, int]
 
 
 class Windows:
@@ -100,6 +89,7 @@ class Windows:
         """In how many chunks the newest basic window of a view by rows is absorbed."""
         self.trials: dict[int, Trial] = {}
         """How joins of windows are kept where the view leaves it open."""
+        self.completion = Completion(store, views)
         self._foreknown = Foreknowledge(store)
         self._idling = Idling(store, views, self)
 
@@ -262,7 +252,7 @@ class Windows:
         except Error:
             return ()
 
-    # --- which windows are complete --------------------------------------------------------------
+    # --- reading ---------------------------------------------------------------------------------
 
     def settled(self, view: ContinuousView) -> Result | None:
         """The newest result, if nothing has come that could complete another window."""
@@ -277,72 +267,9 @@ class Windows:
                 return None
         log = self.log_of(view)
         if plan.times:
-            progress = self._progress(view, plan, None)
+            progress = self.completion.progress(view)
             return self._result(view, log, state) if progress in (None, log.looked) else None
-        return None if self._due(view, plan, log, None).numbers else self._result(view, log, state)
-
-    def _progress(self, view: ContinuousView, plan: ViewPlan, now: int | None) -> int | None:
-        """How far the stream of a session view has come."""
-        found = [self.position(entry, reader, now) for entry, reader in self._views.readers_of(view.id)]
-        known = [position for position in found if position is not None]
-        return min(known) if known and len(known) == len(found) else None
-
-    def _due(
-        self,
-        view: ContinuousView,
-        plan: ViewPlan,
-        log: WindowLog,
-        now: int | None,
-        ahead: Mapping[int, int] | None = None,
-    ) -> _Due:
-        """`ahead`: as if some of the readers had come so far."""
-        readers = self._views.readers_of(view.id)
-        lasts: list[int] = []
-        begins: list[int] = []
-        firsts = dict(log.firsts)
-        for index, (window, streams) in enumerate(zip(plan.windows, plan.window_streams, strict=True)):
-            own = [r for r in readers if r[1].feed.slots == window.slots and r[0].stream_id in streams]
-            positions = [(ahead or {}).get(entry.id, self.position(entry, reader, now)) for entry, reader in own]
-            known = [position for position in positions if position is not None]
-            if not own:
-                # Nobody reads it: a WITH query that is not used, say.
-                continue
-            if len(known) < len(own):
-                return _Due((), firsts)
-            lasts.append(min(window.last_before(position) for position in known))
-            clocks = [reader.state.clock for _, reader in own if reader.state.clock is not None]
-            lows = [clock.low for clock in clocks if clock.low is not None]
-            if lows and (log.next is None or index not in firsts):
-                firsts[index] = min(lows)
-            if lows or not window.slots.is_time:
-                begins.append(window.first_with(min(lows, default=0)))
-        first = log.next if log.next is not None else min(begins, default=None)
-        if first is None or not lasts:
-            return _Due((), firsts)
-        return _Due(range(first, min(lasts) + 1), firsts)
-
-    def position(self, entry: ReaderEntry, reader: PipelineReader, now: int | None) -> int | None:
-        """How far a pipeline has come in its stream: what comes later is behind that."""
-        clock, slots = reader.state.clock, reader.feed.slots
-        if clock is None or slots is None:
-            return None
-        if slots.by == "rows":
-            return clock.rows
-        if slots.by == "column":
-            return self._watermark(entry, reader)
-        if now is not None and not self._store.streams.has_news(entry.stream_id, entry.absorbed, _LAST_SCN):
-            return now
-        return clock.arrived
-
-    @staticmethod
-    def _watermark(entry: ReaderEntry, reader: PipelineReader) -> int | None:
-        """A stream's own time may have come far before the view was made."""
-        try:
-            clock = reader.clock_at(entry.absorbed)
-        except StorageError:
-            # Who follows the stream's time has yet to come so far.
-            return None
-        return clock.watermark(lateness_of(reader.stream))
+        return None if self.completion.due(view, plan, log, None).numbers else self._result(view, log, state)
 
     # --- computing -------------------------------------------------------------------------------
 
@@ -372,7 +299,7 @@ class Windows:
         for takings in (due, [*due, *others]) if others else (due,):
             numbers = self._completed(view, plan, log, takings)
             if numbers:
-                spans = _spans(plan, log, numbers)
+                spans = spans_of(plan, log, numbers)
                 job = self._job(view, plan, log, Moment(self._store.catalog.state, {}), DEFAULTS, spans)
                 return foresee(job, takings, self._foreknown)
         return ()
@@ -384,7 +311,7 @@ class Windows:
         ahead = {reader.id: place for reader, batch in takings if (place := position_after(reader, batch)) is not None}
         if len(ahead) < len(takings) or not can_be_foreseen(view, plan, takings):
             return ()
-        numbers = self._due(view, plan, log, None, ahead).numbers
+        numbers = self.completion.due(view, plan, log, None, ahead).numbers
         return numbers if len(numbers) <= AT_ONCE else ()
 
     def _chosen_plan(self, view: ContinuousView, state: CatalogState | None = None) -> ViewPlan:
@@ -441,13 +368,13 @@ class Windows:
             plan, log = self._chosen_plan(view, state), self.log_of(view)
             self._views.fill(view.id, stop)
             self._hand_on(view, log)
-            now = self._now(view, plan, stop)
+            now = self.completion.now(view, plan, stop)
             ended: tuple[int, int] | None = None
             spans: Sequence[Span]
             if plan.times:
-                spans, ended = self._sessions(view, plan, log, now, stop)
+                spans, ended = self.completion.sessions(view, plan, log, now, stop)
             else:
-                spans = self._spans(view, plan, log, now)
+                spans = self.completion.spans(view, plan, log, now)
             if spans:
                 with self._seen(view, plan, state, stop) as picture:
                     spans = self._hand_out_foreknown(view, plan, log, spans, picture, stop)
@@ -484,51 +411,6 @@ class Windows:
             if log.more:
                 self._store.catalog.keep(_name(view.id), after.written())
             log.become(after)
-
-    def _spans(self, view: ContinuousView, plan: ViewPlan, log: WindowLog, now: int | None) -> list[Span]:
-        due = self._due(view, plan, log, now)
-        log.firsts.update(due.firsts)
-        if view.backfill and log.next is None:
-            # Nobody can have waited for windows of the history, and only these would be kept.
-            due = replace(due, numbers=due.numbers[-(view.retain_windows or KEPT_WINDOWS) :])
-        numbers = self._occupied(view, plan, due) if _may_skip(plan, due) else due.numbers
-        return _spans(plan, log, numbers)
-
-    def _sessions(
-        self, view: ContinuousView, plan: ViewPlan, log: WindowLog, now: int | None, stop: Cancellation | None
-    ) -> tuple[list[Span], tuple[int, int] | None]:
-        """The sessions that have ended since the last look, in the order of their ends; how far that was looked, and
-        since when a session is open."""
-        progress = self._progress(view, plan, now)
-        if progress is None or progress == log.looked:
-            return [], None
-        [window], [times] = plan.windows, plan.times
-        # Files stay as long as they are held: a merge may end meanwhile.
-        kept = inputs_of(self._views.readers_of(view.id), _LAST_SCN)
-        sources = sources_for(self._store, plan, times.scans, kept, {}, _NOTHING, "duckdb")
-        piece = sources.piece(sessions_query(times.sql("duckdb"), window, log.looked, progress))
-        [answer] = self._store.engine.run("duckdb", [piece], label=f'sessions of "{view.name}"', cancellation=stop)
-        del kept
-        assert answer.table is not None
-        rows = [tuple(row.values()) for row in answer.table.to_pylist()]
-        ended = [row for row in rows if row[1] <= progress][log.more :]
-        first = log.next or 0
-        spans = [
-            Span(first + place, session_words(0, start, end, keys, window.slots), end, tuple(keys))
-            for place, (start, end, *keys) in enumerate(ended)
-        ]
-        return spans, (progress, min([row[0] for row in rows if row[1] > progress], default=progress))
-
-    def _now(self, view: ContinuousView, plan: ViewPlan, stop: Cancellation | None) -> int | None:
-        """The time by which every row has been absorbed that arrived before it, where windows go by arrival."""
-        if not any(window.slots.by == "arrival" for window in plan.windows):
-            return None
-        streams = self._store.streams
-        with streams.journal.alone():
-            now, scn = streams.journal.now(), streams.journal.last_scn
-        for entry, _ in self._views.readers_of(view.id):
-            streams.wait(entry.id, scn, cancellation=stop)
-        return int(now * 1e6)
 
     @contextmanager
     def _seen(
@@ -574,7 +456,7 @@ class Windows:
         spans: Sequence[Span],
     ) -> WindowJob:
         readers = self._views.readers_of(view.id)
-        positions = {entry.id: self.position(entry, reader, None) for entry, reader in readers}
+        positions = {entry.id: self.completion.position(entry, reader, None) for entry, reader in readers}
         folder = self.folder(view.id)
         return WindowJob(self._store, view, plan, log, readers, spans, picture, settings, folder, positions)
 
@@ -687,31 +569,6 @@ class Windows:
                 return
             streams.hand_on(view.basket, rows)
 
-    def _occupied(self, view: ContinuousView, plan: ViewPlan, due: _Due) -> list[int]:
-        """Of very many windows by time, those that a row is in, or comes to if they only grow, and the last ones: the
-        time of a stream may jump."""
-        kept = inputs_of(self._views.readers_of(view.id), _LAST_SCN)
-        slots: set[int] = set()
-        for name, program in kept.programs.items():
-            if program.slot_key is None or not kept.files.get(name):
-                continue
-            text = f'SELECT DISTINCT "{program.slot_key}" AS slot FROM kept'
-            piece = Piece(text, {"kept": as_input(kept.files[name], program.columns)})
-            [answer] = self._store.engine.run("duckdb", [piece], label="look for windows with rows")
-            assert answer.table is not None
-            slots |= set(answer.table.column(0).to_pylist())
-        numbers = set(due.numbers[-max(view.retain_windows or 0, MANY) :])
-        for window in plan.windows:
-            for slot in slots:
-                first = window.first_with(slot)
-                numbers |= set(range(first, first + -(-(window.size or 0) // window.slide) + 1))
-        return sorted(number for number in numbers if due.numbers[0] <= number <= due.numbers[-1])
-
-
-def _spans(plan: ViewPlan, log: WindowLog, numbers: Sequence[int]) -> list[Span]:
-    window = plan.windows[0]
-    return [Span(number, plan.window_words(number, log.firsts), window.end(number)) for number in numbers]
-
 
 def _by_rows(reader: PipelineReader) -> bool:
     """Which windows its rows are in is known whatever becomes of the batch that they come in."""
@@ -734,29 +591,6 @@ def _usable(log: WindowLog, found: Sequence[Means]) -> tuple[dict[str, Pairs], d
     return pairs, totals, gone
 
 
-_LAST_SCN = 2**62
-_NOTHING = Moment(CatalogState(0, {}, {}), {})
-"""What a query sees that reads states alone."""
-
-
-def sessions_query(times: str, window: Window, looked: int | None, progress: int) -> str:
-    """Sessions with their ends and keys: those that ended between two looks, and those that are still open."""
-    keys = [f"c{place + 1}" for place in range(len(window.by))]
-    listed = "".join(f", {key}" for key in keys)
-    by = f"PARTITION BY {', '.join(keys)} " if keys else ""
-    marked = (
-        f"SELECT c0{listed}, CASE WHEN c0 - lag(c0) OVER ({by}ORDER BY c0) < {window.gap} THEN 0 ELSE 1 END AS begins "
-        f"FROM ({times}) AS times"
-    )
-    numbered = f"SELECT c0{listed}, sum(begins) OVER ({by}ORDER BY c0) AS session FROM ({marked}) AS marked"
-    sessions = (
-        f"SELECT min(c0) AS start, max(c0) + {window.gap} AS ends{listed} FROM ({numbered}) AS numbered "
-        f"GROUP BY session{listed}"
-    )
-    after = f" WHERE ends > {looked}" if looked is not None else ""
-    return f"SELECT * FROM ({sessions}) AS sessions{after} ORDER BY ends, start{listed}"
-
-
 def _at_window(failure: DataError, view: ContinuousView, number: int) -> DataError:
     """What a view's query says of the rows of a window, with which window that is and the way on."""
     return DataError(
@@ -766,10 +600,6 @@ def _at_window(failure: DataError, view: ContinuousView, number: int) -> DataErr
         hint="CREATE OR REPLACE VIEW with a query that bears such rows, with nullif or a condition, say.",
         sqlstate=failure.sqlstate,
     )
-
-
-def _may_skip(plan: ViewPlan, due: _Due) -> bool:
-    return all(window.slots.is_time for window in plan.windows) and len(due.numbers) > MANY
 
 
 def _name(view_id: int) -> str:
