@@ -282,9 +282,12 @@ def test_on_demand_a_view_stays_as_it_is_until_it_is_refreshed(shop: Any) -> Non
     shop.sql(f"CREATE MATERIALIZED VIEW totals WITH (refresh = 'on demand') AS {TOTALS}")
     scn = shop.sql("INSERT INTO orders VALUES (13, 2, 9)").scn
     assert rows(shop, "SELECT * FROM totals") == [(1, 2, 12), (2, 1, 1)]
-    [(reached,)] = shop.sql("REFRESH MATERIALIZED VIEW totals").fetchall()
+    refreshed = shop.sql("REFRESH MATERIALIZED VIEW totals")
+    [(reached,)] = refreshed.fetchall()
     assert reached >= scn
     assert rows(shop, "SELECT * FROM totals") == [(1, 2, 12), (2, 2, 10)]
+    changes = f"SELECT uid, _commit_version FROM totals CHANGES FROM SCN {refreshed.scn} TO SCN {refreshed.scn}"
+    assert {tuple(row) for row in shop.sql(changes).fetchall()} == {(2, refreshed.scn)}, "it is a commit of its own"
 
 
 def test_refresh_full_runs_the_query_again(shop: Any) -> None:

@@ -127,5 +127,38 @@ def test_wrong_usage_exits_with_2(arguments: tuple[str, ...]) -> None:
     assert CliRunner().invoke(main, arguments).exit_code == 2
 
 
+def test_a_folder_without_a_command_is_told_the_commands() -> None:
+    result = CliRunner().invoke(main, ["shop.db", "-c", "SELECT 1"])
+    assert result.exit_code == 2
+    assert "'midstream shell shop.db' opens the database" in result.output
+
+
+def test_lists_and_expanded_rows_by_the_names_that_psql_has(run: Run) -> None:
+    script = (
+        f"{PARTS}\n{ROWS}\n\\dt\n\\x\nSELECT id, name FROM part WHERE id < 3 ORDER BY id;\n\\x off\nSELECT 1 AS n;\n"
+    )
+    result = run("shell", input=script)
+    assert result.exit_code == 0, result.output
+    lines = result.stdout.splitlines()
+    assert lines[2].startswith("name | columns | rows") and lines[4].startswith("part")
+    assert lines[6:] == [
+        "Expanded display is on.",
+        "-[ 1 ]----------",
+        "id   | 1",
+        "name | door",
+        "-[ 2 ]----------",
+        "id   | 2",
+        "name |",
+        "(2 rows)",
+        "Expanded display is off.",
+        "n",
+        "-",
+        "1",
+        "(1 row)",
+    ]
+    assert run("shell", input="\\timing perhaps\n").exit_code == 1
+    assert run("shell", input="\\ds\n\\dv\n\\dq\n").exit_code == 0
+
+
 def test_version() -> None:
     assert CliRunner().invoke(main, ["--version"]).output.startswith("midstream, version ")

@@ -69,9 +69,41 @@ def describe(dialogue: Dialogue, name: str) -> None:
         dialogue.run("SHOW VIEWS")
 
 
+def list_tables(dialogue: Dialogue, argument: str) -> None:
+    """\\dt            the tables"""
+    dialogue.run("SHOW TABLES")
+
+
+def list_streams(dialogue: Dialogue, argument: str) -> None:
+    """\\ds            the streams"""
+    dialogue.run("SHOW STREAMS")
+
+
+def list_views(dialogue: Dialogue, argument: str) -> None:
+    """\\dv            the views"""
+    dialogue.run("SHOW VIEWS")
+
+
+def list_queries(dialogue: Dialogue, argument: str) -> None:
+    """\\dq            the continuous queries"""
+    dialogue.run("SHOW CONTINUOUS QUERIES")
+
+
+def switch_expanded(dialogue: Dialogue, argument: str) -> None:
+    """\\x [on|off]    rows as a line for each column, for rows that are wide"""
+    dialogue.expanded = _switched(dialogue.expanded, argument)
+    dialogue.screen.say(f"Expanded display is {'on' if dialogue.expanded else 'off'}.")
+
+
+def _switched(was: bool, argument: str) -> bool:
+    if argument not in ("", "on", "off"):
+        raise InvalidParameter(f'"{argument}" is neither on nor off')
+    return not was if argument == "" else argument == "on"
+
+
 def switch_timing(dialogue: Dialogue, argument: str) -> None:
     """\\timing        time of each statement, on or off"""
-    dialogue.timing = not dialogue.timing if argument == "" else argument == "on"
+    dialogue.timing = _switched(dialogue.timing, argument)
     dialogue.screen.say(f"Timing is {'on' if dialogue.timing else 'off'}.")
 
 
@@ -111,6 +143,11 @@ def leave(dialogue: Dialogue, argument: str) -> None:
 
 COMMANDS: dict[str, Command] = {
     "\\d": describe,
+    "\\dt": list_tables,
+    "\\ds": list_streams,
+    "\\dv": list_views,
+    "\\dq": list_queries,
+    "\\x": switch_expanded,
     "\\timing": switch_timing,
     "\\watch": watch,
     "\\i": run_file,

@@ -31,6 +31,7 @@ class Dialogue:
         self.format = format
         self.page = False
         self.timing = False
+        self.expanded = False
         self._has_failed = False
         self.last_query = ""
         self.schema_changed: Callable[[], None] = lambda: None
@@ -91,7 +92,7 @@ class Dialogue:
         for notice in result.notices:
             self.screen.show_notice(notice)
         if self.format == "table":
-            self.screen.show_result(result, self.page)
+            self.screen.show_result(result, self.page, self.expanded)
         elif not result.has_rows:
             self.screen.errors.print(result.status)
         else:

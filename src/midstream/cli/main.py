@@ -30,7 +30,21 @@ _format = click.option(
 )
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+class _Commands(click.Group):
+    """Who names a folder and no command is told the commands that take one."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and not args[0].startswith("-") and args[0] not in self.commands:
+            ctx.fail(
+                f"No such command '{args[0]}'. 'midstream shell {args[0]}' opens the database in a folder, "
+                f"'midstream sql {args[0]} SQL' runs statements in it, 'midstream run {args[0]} FILE' those of a file."
+            )
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(midstream.__version__, prog_name="midstream")
 def main() -> None:
     """Midstream: a streaming database in SQL on Apache Spark. DIR is the database's folder; a new one is made."""

@@ -54,9 +54,11 @@ class Screen:
     def say(self, text: str, style: str = "") -> None:
         self.output.print(Text(text, style=style), soft_wrap=True)
 
-    def show_result(self, result: Result, page: bool = False) -> None:
+    def show_result(self, result: Result, page: bool = False, expanded: bool = False) -> None:
         if not result.has_rows:
             self.say(result.status)
+        elif expanded:
+            self._show_records(result, page)
         elif self.output.is_terminal:
             self._show_table(result, page)
         else:
@@ -77,6 +79,14 @@ class Screen:
         table = _table(result, rows[:ROWS_SHOWN])
         with self._paged(page and len(rows) > self.output.height - 6):
             self.output.print(table)
+            self.say(_count(len(rows)), style="dim")
+
+    def _show_records(self, result: Result, page: bool) -> None:
+        rows = result.fetchall()
+        lines = list(plain_records(result.columns, [[_cell(value) for value in row] for row in rows[:ROWS_SHOWN]]))
+        with self._paged(page and len(lines) > self.output.height - 6):
+            for line in lines:
+                self.say(line)
             self.say(_count(len(rows)), style="dim")
 
     @contextlib.contextmanager
@@ -132,6 +142,15 @@ def plain_columns(names: Sequence[str], right: Sequence[bool], rows: Sequence[Se
     yield "-+-".join("-" * width for width in widths)
     for row in rows:
         yield _columns_line([cell.replace("\n", "↵") for cell in row], widths, right)
+
+
+def plain_records(names: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Lines like psql's expanded ones: a rule for each row, then a line for each of its columns."""
+    width = max((cell_len(name) for name in names), default=0)
+    for number, row in enumerate(rows, 1):
+        yield f"-[ {number} ]".ljust(width + 1, "-") + "-" * 10
+        for name, cell in zip(names, row, strict=True):
+            yield f"{name}{' ' * (width - cell_len(name))} | {cell.replace(chr(10), '↵')}".rstrip()
 
 
 def _columns_line(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:

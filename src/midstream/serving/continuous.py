@@ -95,8 +95,10 @@ def refresh(session: Session, statement: RefreshView) -> Result:
     if not isinstance(view, MaterializedView):
         raise WrongObject(f'"{statement.name}" is not a materialized view', position=place)
     with session.cancellable() as cancellation:
-        scn = session.store.queries.materialized.refresh(view, in_full=statement.full, cancellation=cancellation)
-    return _reached(scn)
+        of, written = session.store.queries.materialized.refresh(
+            view, in_full=statement.full, cancellation=cancellation
+        )
+    return _reached(of, written)
 
 
 def subscribed(session: Session, statement: Subscribe) -> Result:
@@ -171,5 +173,7 @@ def _unsubscribed(session: Session, statement: Select, context: BindContext) -> 
     return Result.of_rows([(call.name, BOOLEAN)], [(known,)], status="SELECT 1", scn=state.scn)
 
 
-def _reached(scn: int) -> Result:
-    return Result.of_rows([("scn", BIGINT)], [(scn,)], status="REFRESH MATERIALIZED VIEW", scn=scn)
+def _reached(scn: int, written: int | None = None) -> Result:
+    """The SCN that an answer is of; `written`: the commit that its changes have."""
+    commit = scn if written is None else written
+    return Result.of_rows([("scn", BIGINT)], [(scn,)], status="REFRESH MATERIALIZED VIEW", scn=commit)

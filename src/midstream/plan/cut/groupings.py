@@ -100,8 +100,7 @@ class Grouping:
     def _hoisted(self, node: Node) -> Node:
         """A late condition over hidden keys: whatever of it comes from the row alone is one. Of an interval that is
         computed, what it is computed from: equal intervals may be written in different ways."""
-        is_computed_interval = type_of(node).name == "interval" and not isinstance(node, exp.Column)
-        if not has_moment(node) and self._is_of_row(node) and not is_computed_interval:
+        if not has_moment(node) and self._is_of_row(node) and not _is_computed_interval(node):
             key = self.key(node)
             if key not in self.hidden:
                 self.hidden.append(key)
@@ -276,3 +275,7 @@ def _placeholder(name: str, binding: Binding) -> Derived:
         (key.relation for key in binding.scans if isinstance(key.relation, Derived) and key.relation.name == name), None
     )
     return known if known is not None else Derived(name, ())
+
+
+def _is_computed_interval(node: Node) -> bool:
+    return not isinstance(node, exp.Column) and type_of(node).name == "interval"

@@ -273,9 +273,15 @@ def _ordered_sets() -> list[Function]:
             "{within:percentile_cont}",
             continuous,
             approximate=True,
+            note="Also of an array of fractions, as an array.",
         ),
         aggregate(
-            "percentile_disc(double precision, any) -> any", "{disc}", "{disc}", discrete, result=lambda types: types[1]
+            "percentile_disc(double precision, any) -> any",
+            "{disc}",
+            "{disc}",
+            discrete,
+            result=lambda types: types[1],
+            note="Also of an array of fractions, as an array.",
         ),
         aggregate(
             "median(double precision) -> double precision",

@@ -188,15 +188,18 @@ class Materialized:
 
     def refresh(
         self, view: MaterializedView, *, in_full: bool = False, cancellation: Cancellation | None = None
-    ) -> int:
-        """Brings it, and what it reads, up to now; returns the SCN that its answer is of."""
+    ) -> tuple[int, int]:
+        """Brings it, and what it reads, up to now; returns the SCN that its answer is of, and the one that its changes
+        have: another one where the refresh is a commit of its own."""
         with self._queries.computing:
             state = self._store.catalog.state
             self._bring(self._below(view, state), state, cancellation)
             due = self._due(view, state, in_full)
             if due is not None:
                 self._refresh_one(due, cancellation)
-            return state.scn
+            catalog = self._store.catalog
+            written = catalog.commits_that_changed([view.id], state.scn, catalog.state.scn)
+            return state.scn, (written or [state.scn])[-1]
 
     def refresh_all(self, views: Sequence[MaterializedView]) -> None:
         """The same for several. One that fails is as it was, and so are those that read it."""
