@@ -1,9 +1,10 @@
 """Random tables with keys and foreign keys, random transactions on them, and random queries of every shape.
 
 A schema has two to four tables: with a key of one column or of two, or without one and with equal rows in it; with
-foreign keys, with and without ON DELETE CASCADE; with columns that may be NULL. Statements mean the same to Midstream
-and to PostgreSQL, but the latter may refuse one (a key that is taken, a row that others refer to), so a transaction is
-made of statements that were tried there.
+foreign keys, with and without ON DELETE CASCADE; with columns that may be NULL. An awkward schema has columns of NaN,
+-0.0, large numbers, arrays and moments as well, and a UNIQUE of two columns that may be NULL. Statements mean the same
+to Midstream and to PostgreSQL, but the latter may refuse one (a key that is taken, a row that others refer to), so a
+transaction is made of statements that were tried there.
 
 A query's text has a mark `‹delta›` behind its outermost select list, in each branch of UNION ALL; there a continuous
 query may ask for `cq_delta()` and `cq_old_value(column)`. Its `key` names columns that are unique and never NULL.
@@ -19,12 +20,19 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from choices import Choices
-from random_tables import TAME
+from random_tables import TAME, WILD
 
 State = Mapping[str, Sequence[Mapping[str, Any]]]
 """The rows of every table."""
 DELTA = "‹delta›"
-VALUES = TAME | {"text": ["'a'", "'b'", "'ab'", "'B'", "''", "'ä'"]}
+AWKWARD_TYPES = ("double precision", "numeric(38,4)", "int[]", "timestamptz", "double precision", "text[]")
+VALUES = TAME | {
+    "text": ["'a'", "'b'", "'ab'", "'B'", "''", "'ä'"],
+    "double precision": ["'NaN'", "'NaN'", "-0.0", "0", "0.5", "'Infinity'", "1e300"],
+    "numeric(38,4)": ["0", "0.0001", "-1234567890123456789012345678901234.5678", "9007199254740993"],
+    "int[]": [*TAME["int[]"], *WILD["int[]"]],
+}
+UNIQUE_TYPES = ("double precision", "numeric(38,4)", "timestamptz")
 OTHER_TYPES = ("numeric(10,2)", "text", "boolean", "date", "bigint", "int")
 OPERATORS = ("<>", "<", ">=", ">", "<=", "<>", "=")
 AVERAGE = "average"
@@ -53,10 +61,12 @@ class ChangingTable:
     fields: tuple[Field, ...]
     key: tuple[str, ...] = ()
     references: tuple[Reference, ...] = ()
+    unique: tuple[str, ...] = ()
 
     def create(self) -> str:
         lines = [f"{f.name} {f.type}{'' if f.nullable else ' NOT NULL'}" for f in self.fields]
         lines += [f"PRIMARY KEY ({', '.join(self.key)})"] if self.key else []
+        lines += [f"UNIQUE ({', '.join(self.unique)})"] if self.unique else []
         for reference in self.references:
             cascade = " ON DELETE CASCADE" if reference.cascades else ""
             lines.append(f"FOREIGN KEY ({reference.column}) REFERENCES {reference.parent} (id){cascade}")
@@ -80,6 +90,18 @@ def random_schema(choices: Choices, prefix: str) -> tuple[ChangingTable, ...]:
     for number in range(1, choices.between(2, 4)):
         tables.append(_any_table(choices, f"{prefix}{number}", tables))
     return tuple(tables)
+
+
+def awkward_schema(choices: Choices, prefix: str) -> tuple[ChangingTable, ...]:
+    """A random schema whose tables have one or two columns of awkward values more, and some of them a UNIQUE."""
+    return tuple(_made_awkward(choices, table) for table in random_schema(choices, prefix))
+
+
+def _made_awkward(choices: Choices, table: ChangingTable) -> ChangingTable:
+    types = [choices.pick(AWKWARD_TYPES) for _ in range(choices.between(1, 2))]
+    more = tuple(Field(f"w{number}", type_) for number, type_ in enumerate(types))
+    unique = ("t", "w0") if types[0] in UNIQUE_TYPES and choices.chance(2) else ()
+    return replace(table, fields=(*table.fields, *more), unique=unique)
 
 
 def _any_table(choices: Choices, name: str, earlier: list[ChangingTable]) -> ChangingTable:
@@ -734,6 +756,10 @@ class DeltaQueryMaker:
 
     def _link_text(self, old: Source, new: Source) -> str:
         """A join on columns that are equal now and then; on an order, sometimes, or on two columns."""
+        for type_ in AWKWARD_TYPES:
+            left, right = old.named(type_), new.named(type_)
+            if left and right and self.choices.chance(2):
+                return f"{self.choices.pick(left)} = {self.choices.pick(right)}"
         for type_ in ("int", "bigint", "text"):
             left, right = old.named(type_), new.named(type_)
             if left and right:

@@ -42,8 +42,11 @@ Play = Callable[..., None]
 def play(database: Any, postgres_dsn: str, tmp_path: Path) -> Play:
     """Plays one world; the shared database keeps Spark up."""
 
-    def run(seed: int, kernel: str, queries: int, acts: int, growing: Growing | None = None) -> None:
-        world, wrong = QueryWorld(seed, str(tmp_path / "world.db"), postgres_dsn, kernel, growing), ""
+    def run(
+        seed: int, kernel: str, queries: int, acts: int, growing: Growing | None = None, *, awkward: bool = False
+    ) -> None:
+        folder, wrong = str(tmp_path / "world.db"), ""
+        world = QueryWorld(seed, folder, postgres_dsn, kernel, growing, awkward=awkward)
         try:
             play_world(world, queries, acts)
         except Difference as difference:
@@ -59,6 +62,16 @@ def play(database: Any, postgres_dsn: str, tmp_path: Path) -> Play:
 @pytest.mark.parametrize("seed", range(WORLDS), ids=lambda seed: f"world_{seed}")
 def test_changes_are_the_difference_of_answers(seed: int, play: Play) -> None:
     play(seed, "duckdb", QUERIES, ACTS)
+
+
+def test_changes_of_awkward_values_are_the_difference_of_answers(play: Play) -> None:
+    play(1, "duckdb", 4, 3, awkward=True)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(400, 414), ids=lambda seed: f"world_{seed}")
+def test_many_changes_of_awkward_values_are_the_difference_of_answers(seed: int, play: Play) -> None:
+    play(seed, "duckdb", 8, 8, awkward=True)
 
 
 @pytest.mark.long

@@ -6,6 +6,7 @@ from random import Random
 
 import pytest
 from choices import Choices
+from random_changes import SHAPES as RANDOM_SHAPES
 from random_changes import ChangingTable, DeltaQueryMaker, Field
 from tests.laws.difference_world import CONTEXT, SHAPES, TABLES, Image, Judge, Schema, Shop, changed_between
 
@@ -170,6 +171,13 @@ def test_changes_of_random_queries_with_subqueries_are_right(shape: str) -> None
 @pytest.mark.parametrize("shape", WITH_SUBQUERIES)
 def test_changes_of_many_random_queries_with_subqueries_are_right(shape: str) -> None:
     for seed in range(1000, 1400):
+        check_random(shape, seed)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("shape", RANDOM_SHAPES)
+def test_changes_of_random_queries_of_every_shape_are_right(shape: str) -> None:
+    for seed in range(5000, 5040):
         check_random(shape, seed)
 
 

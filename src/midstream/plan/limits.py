@@ -2,8 +2,8 @@
 
 Spark resolves a correlated column only in the query directly around, and its IN of a query gives false where
 SQL gives NULL, which shows everywhere but in a condition. It takes a NULL inside an array for the smallest
-element, PostgreSQL for the largest. It takes no correlated scalar query beside aggregates, and beside UNION ALL none
-that meets the rows around by anything but equalities. DuckDB folds the case of names.
+element, PostgreSQL for the largest. It takes no correlated scalar query beside aggregates, and in a select list beside
+UNION ALL none that meets the rows around by anything but equalities. DuckDB folds the case of names.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def _scalar_beside_aggregates(tree: exp.Expression) -> str | None:
     for query in _correlated_scalars(tree):
         around = query.find_ancestor(exp.Select, AggregateCall)
         is_grouped = isinstance(around, exp.Select) and around.args.get("group") is not None
-        if is_grouped and query.find_ancestor(exp.Having, exp.Group, exp.Where, exp.Join, exp.Select) is around:
+        if is_grouped and _is_listed(query):
             return "Spark takes no correlated scalar query beside aggregates"
     return None
 
@@ -108,9 +108,14 @@ def _scalar_beside_union(tree: exp.Expression, reads_changes: bool) -> str | Non
     """Spark's optimizer loses columns of such a query, and fails with NoSuchElementException or worse."""
     if not reads_changes and tree.find(exp.Union) is None:
         return None
-    if any(_meets_by_more(query) for query in _correlated_scalars(tree)):
+    if any(_is_listed(query) and _meets_by_more(query) for query in _correlated_scalars(tree)):
         return "Spark cannot plan a scalar query that meets the rows around it by more than equalities beside UNION ALL"
     return None
+
+
+def _is_listed(query: exp.Select) -> bool:
+    """Whether a query stands in the select list of the one around it, not in a condition."""
+    return isinstance(query.find_ancestor(exp.Having, exp.Group, exp.Where, exp.Join, exp.Select), exp.Select)
 
 
 def _correlated_scalars(tree: exp.Expression) -> Iterator[exp.Select]:
