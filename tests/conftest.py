@@ -44,6 +44,7 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 @pytest.fixture
 def db(database: Any) -> Any:
     drop_everything(database)
+    database.sql("RESET kernel")
     return database
 
 
