@@ -57,12 +57,16 @@ def _orders_arrays(tree: exp.Expression) -> str | None:
 
 
 def _reaches_too_far(tree: exp.Expression) -> str | None:
-    owners = dict(_source_owners(tree))
+    owners = set(_owned_aliases(tree))
     for column in tree.find_all(exp.Column):
-        owner = owners.get(column.table)
-        if owner is not None and _levels_between(column, owner) > 1:
+        if _levels_out(column, owners) > 1:
             return "Spark sees only the query directly around a subquery, not those further out"
     return None
+
+
+def _owned_aliases(tree: exp.Expression) -> Iterator[tuple[str, int]]:
+    """Two queries may have sources of the same alias: a part that stands in both of them, say."""
+    return ((alias, id(owner)) for alias, owner in _source_owners(tree))
 
 
 def _source_owners(tree: exp.Expression) -> Iterator[tuple[str, exp.Expr]]:
@@ -73,13 +77,13 @@ def _source_owners(tree: exp.Expression) -> Iterator[tuple[str, exp.Expr]]:
             yield node.alias, select
 
 
-def _levels_between(column: exp.Expr, owner: exp.Expr) -> int:
-    """How many subqueries lie between a column and the query that it belongs to; derived tables do not count."""
+def _levels_out(column: exp.Column, owners: set[tuple[str, int]]) -> int:
+    """How many subqueries lie between a column and the nearest query with its source; derived tables do not count."""
     levels, query = 0, column.find_ancestor(exp.Select)
-    while query is not None and query is not owner:
+    while query is not None and (column.table, id(query)) not in owners:
         levels += not _is_derived(query)
         query = query.find_ancestor(exp.Select)
-    return levels
+    return levels if query is not None else 0
 
 
 def _is_derived(query: exp.Expr) -> bool:
