@@ -531,7 +531,8 @@ class DeltaQueryMaker:
                 word = self.choices.pick(["EXISTS", "NOT EXISTS"])
                 return f"{word} (SELECT 1 FROM {inner.text} WHERE {link} AND {within})"
             case 2:
-                value = f"{function}({number}) FILTER (WHERE {within})"
+                # With a column of its own: an aggregate of constants would be one of the query around.
+                value = f"{function}({number}) FILTER (WHERE {link} AND {within})"
                 return f"{self.choices.between(0, 3)} <= (SELECT {value} FROM {inner.text} WHERE {link})"
             case 3:
                 having = f"count(*) > {self._scalar(From((), ''))}"

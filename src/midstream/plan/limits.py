@@ -2,8 +2,8 @@
 
 Spark resolves a correlated column only in the query directly around, and its IN of a query gives false where
 SQL gives NULL, which shows everywhere but in a condition. It takes a NULL inside an array for the smallest
-element, PostgreSQL for the largest. It takes no correlated scalar query beside aggregates, and in a select list beside
-UNION ALL none that meets the rows around by anything but equalities. DuckDB folds the case of names.
+element, PostgreSQL for the largest. It takes no correlated scalar query beside aggregates or in ON, and in a select
+list beside UNION ALL none that meets the rows around by anything but equalities. DuckDB folds the case of names.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def shape_refusal(
     `reads_changes`: a scan is a change log, which is a UNION ALL of what came and what went."""
     if kernel == "spark":
         far = _reaches_too_far(tree) or _in_outside_condition(tree) or _orders_arrays(tree)
-        return far or _scalar_beside_aggregates(tree) or _scalar_beside_union(tree, reads_changes)
+        return far or _misplaced_scalar(tree) or _scalar_beside_union(tree, reads_changes)
     return next(filter(None, map(_same_but_for_case, columns)), None)
 
 
@@ -99,12 +99,14 @@ _EQUAL = ("=(", "is not distinct from(")
 _NO_SCALARS = (*_FROM, exp.Exists, exp.In, exp.CTE)
 
 
-def _scalar_beside_aggregates(tree: exp.Expression) -> str | None:
+def _misplaced_scalar(tree: exp.Expression) -> str | None:
     for query in _correlated_scalars(tree):
         around = query.find_ancestor(exp.Select, AggregateCall)
         is_grouped = isinstance(around, exp.Select) and around.args.get("group") is not None
         if is_grouped and _is_listed(query):
             return "Spark takes no correlated scalar query beside aggregates"
+        if isinstance(query.find_ancestor(exp.Select, exp.Join), exp.Join):
+            return "Spark takes no correlated scalar query in the condition of a join"
     return None
 
 

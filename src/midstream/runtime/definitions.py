@@ -327,7 +327,7 @@ def define_view(
     is_windowed, unit = False, None
     if stream is not None:
         how = how_to_cut(str(writer.settings["kernel"]), str(options.get("maintenance", "auto")))
-        plan, unit = store.views.cut_new(statement.query, state, context, how)
+        plan, unit = store.views.cut_new(statement.query, state, context, how, writer.settings)
         outputs, notices, is_windowed = plan.outputs, plan.notices, bool(plan.windows)
         _check_windowed(store, options, plan)
     else:

@@ -35,6 +35,7 @@ from midstream.runtime.lateness import LATE, LateReader, time_at, wait_for
 from midstream.runtime.making import Maker, fill
 from midstream.runtime.merging import Merger
 from midstream.runtime.pipelines import PIPELINE, PipelineReader
+from midstream.runtime.query import choose_kernel
 from midstream.runtime.readers import Foresight, Taken
 from midstream.runtime.reading import Picture
 from midstream.runtime.refreshing import Inputs, Refresh, plan_refresh
@@ -214,15 +215,15 @@ class Views:
     # --- creating --------------------------------------------------------------------------------
 
     def cut_new(
-        self, query: Sql, state: CatalogState, context: BindContext, how: HowToCut
+        self, query: Sql, state: CatalogState, context: BindContext, how: HowToCut, settings: Mapping[str, object]
     ) -> tuple[ViewPlan, int | None]:
-        """The plan of a new view, which some kernel can run, and the size of its basic windows if that is another
-        view's."""
+        """The plan of a new view, which the kernel that is set can run, and the size of its basic windows if that is
+        another view's."""
         from midstream.runtime.stored_schema import ComputedSchema
 
         schema = ComputedSchema(self._store.catalog, state)
         plan, how = cut_view(query, schema, context, **how), how.copy()
-        plan.shown(context.now, context.scn)
+        choose_kernel(plan.shown(context.now, context.scn), 0, settings)
         for unit in self._maker.common_units(plan, state):
             how["unit"] = unit
             finer = cut_view(query, schema, context, **how)

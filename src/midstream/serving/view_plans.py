@@ -35,7 +35,7 @@ def explain_new(session: Session, statement: CreateView, state: CatalogState, co
     """A view that does not exist yet: what would be kept, and what would run at a read."""
     maintenance = str(statement.options.get("maintenance", "auto")).lower()
     how = how_to_cut(str(session.settings["kernel"]), maintenance)
-    plan, unit = session.store.views.cut_new(statement.query, state, context, how)
+    plan, unit = session.store.views.cut_new(statement.query, state, context, how, session.settings)
     kind = "over windows" if plan.windows else "continuous"
     lines = [f'View "{statement.name}" would be {kind}: {_when(plan)}.']
     lines += [line for window in plan.windows for line in _window_lines(window)]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from sqlglot import exp
 
@@ -182,19 +183,24 @@ def _flatten_once(streams: Streams, query: exp.Select) -> bool:
         _substitute(query, first.alias, inner)
         return True
     for place, join in enumerate(joins):
-        if not join.args.get("side") and _is_simple(streams, join.this) and _is_plain_join(joins[place + 1 :]):
-            item, inner = join.this, join.this.this
+        is_inner = not join.args.get("side")
+        if not (is_inner or _is_kept_side(join)) or not _is_plain_join(joins[place + 1 :]):
+            continue
+        item = join.this
+        if not _is_simple(streams, item):
+            continue
+        inner = item.this
+        # In parentheses, nothing is looked at any more.
+        while _flatten_once(streams, inner):
+            pass
+        if is_inner:
             query.set("joins", [*joins[:place], *_opened(inner), *joins[place + 1 :]])
             if join.args.get("on"):
                 _add_where(query, [join.args["on"]])
-            _substitute(query, item.alias, inner)
-            return True
-        if _is_kept_side(join) and _is_simple(streams, join.this) and _is_plain_join(joins[place + 1 :]):
-            item, inner = join.this, join.this.this
-            if not inner.args.get("joins"):
-                join.set("this", inner.args["from_"].this)
-                _substitute(query, item.alias, inner)
-                return True
+        else:
+            join.set("this", _as_item(inner))
+        _substitute(query, item.alias, inner)
+        return True
     return False
 
 
@@ -202,10 +208,16 @@ def _opened(inner: exp.Select) -> list[exp.Join]:
     """The items of a subquery, joined to what stands before them. A join that keeps rows of its right side keeps them
     for each row that stands before the subquery, so it goes on in parentheses."""
     first, joins = inner.args["from_"].this, inner.args.get("joins") or []
-    if _is_plain_join(joins):
-        return [exp.Join(this=first), *joins]
+    return [exp.Join(this=first), *joins] if _is_plain_join(joins) else [exp.Join(this=_as_item(inner))]
+
+
+def _as_item(inner: exp.Select) -> Node:
+    """The items of a subquery as one: a join in parentheses, if there are several."""
+    first, joins = inner.args["from_"].this, inner.args.get("joins") or []
+    if not joins:
+        return cast(Node, first)
     first.set("joins", [*(first.args.get("joins") or []), *joins])
-    return [exp.Join(this=exp.Paren(this=first))]
+    return exp.Paren(this=first)
 
 
 def _is_kept_side(join: exp.Join) -> bool:
