@@ -343,6 +343,14 @@ class QueryWorld:
     def query_of(self, source: int | Sequence[int], shape: str) -> ShapedQuery:
         return DeltaQueryMaker(Choices(source), self.tables).query(shape)
 
+    def is_refused(self, query: ShapedQuery) -> bool:
+        """Whether the kernel cannot run a query at all: the other one would have to be chosen."""
+        try:
+            self.db.sql(query.plain)
+        except midstream.Unsupported as error:
+            return f"the {self.kernel} kernel cannot run" in str(error)
+        return False
+
     def watch(self, query: ShapedQuery, mode: str | None = None) -> Watched:
         """Makes a continuous query, with a destination or without."""
         name, answer = f"q{len(self.watched)}", self.judged(query.plain)

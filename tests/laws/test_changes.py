@@ -135,11 +135,14 @@ def make_queries(world: QueryWorld, count: int) -> dict[str, Rows]:
             query = window_query(Choices(source), world.growing)
         else:
             query = world.query_of(source, names[(world.seed * count + number) % len(names)])
+        if world.is_refused(query):
+            continue
         if query.shape not in WINDOWED:
             watched = world.watch(query, MODES[number % len(MODES)])
             first[watched.name] = watched.answer
         if world.growing is None:
             world.keep(query)
+    assert 2 * len(world.watched) >= count or world.growing is not None, "the kernel refuses too much"
     return first
 
 
