@@ -234,3 +234,12 @@ def test_a_scalar_query_beside_aggregates_is_refused_by_spark_with_a_reason(bank
     assert "beside aggregates" in str(refusal(bank, query).detail)
     bank.sql("SET kernel = 'auto'")
     assert sorted(rows(bank, query)) == [("north", 1, 12), ("south", 1, 30)]
+
+
+def test_a_scalar_query_in_the_condition_of_a_join_is_refused_by_spark_with_a_reason(session: Any, kernel: str) -> None:
+    session.sql("CREATE TABLE t (g int, k int); INSERT INTO t VALUES (1, 1), (2, 1)")
+    query = "SELECT x.g, y.k FROM t AS x JOIN t AS y ON x.g = y.g AND 1 < (SELECT max(z.g) FROM t AS z WHERE z.k = x.g)"
+    if kernel == "duckdb":
+        assert rows(session, query) == [(1, 1)]
+    else:
+        assert "in the condition of a join" in str(fault(lambda: session.sql(query).fetchall()))

@@ -96,7 +96,7 @@ def _is_derived(query: exp.Expr) -> bool:
 # --- scalar queries ------------------------------------------------------------------------------
 
 _EQUAL = ("=(", "is not distinct from(")
-_NO_SCALARS = (*_FROM, exp.Exists, exp.In, exp.CTE)
+_NO_SCALARS = (*_FROM, exp.Lateral, exp.Exists, exp.In, exp.CTE)
 
 
 def _misplaced_scalar(tree: exp.Expression) -> str | None:
