@@ -37,6 +37,21 @@ def refusal(session: Any, refused: str | Callable[[], Any]) -> midstream.Error:
     return error
 
 
+def refuses(session: Any, statement: str, *words: str) -> midstream.Error:
+    """The error of a statement; each word is in its text, and no view or query was made or lost by it."""
+    before = _kept_by(session)
+    error = fault(lambda: session.sql(statement).fetchall())
+    assert _kept_by(session) == before
+    for word in words:
+        assert word in str(error), f"{word!r} is not in: {error}"
+    return error
+
+
+def _kept_by(session: Any) -> list[str]:
+    shown = [session.sql(f"SHOW {what}").fetchall() for what in ("VIEWS", "CONTINUOUS QUERIES")]
+    return sorted(name for rows in shown for name, *_ in rows)
+
+
 def _state_of(session: Any) -> list[Any]:
     streams = [(row["name"], row["rows"]) for row in session.sql("SHOW STREAMS").arrow().to_pylist()]
     return [streams, sorted(name for name, *_ in session.sql("SHOW VIEWS").fetchall()), scn_now(session)]

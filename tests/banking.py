@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from typing import Any
-
-import midstream
-from asking import fault
 
 NEGATIVE = "SELECT acct, sum(amt) AS amt FROM banking_transactions GROUP BY acct HAVING sum(amt) < 0"
 WITH_KIND = (
@@ -48,20 +44,3 @@ def state_of(db: Any, name: str) -> str:
     [shown] = [row for row in db.sql("SHOW CONTINUOUS QUERIES").fetchall() if row[0] == name]
     [state] = {str(cell).upper() for cell in shown} & {"ACTIVE", "SUSPENDED", "INACTIVE"}
     return state
-
-
-def wait_for(claim: Callable[[], bool]) -> None:
-    until = time.monotonic() + PATIENCE
-    while not claim():
-        assert time.monotonic() < until, "it never came true"
-        time.sleep(0.05)
-
-
-def refuses(db: Any, statement: str, *words: str) -> midstream.Error:
-    """The error of a statement; each word is in its text, and no query was made or lost by it."""
-    before = sorted(row[0] for row in db.sql("SHOW CONTINUOUS QUERIES").fetchall())
-    error = fault(lambda: db.sql(statement).fetchall())
-    assert sorted(row[0] for row in db.sql("SHOW CONTINUOUS QUERIES").fetchall()) == before
-    for word in words:
-        assert word in str(error), f"{word!r} is not in: {error}"
-    return error

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -32,13 +30,6 @@ def spans(db: Any, view: str = "v") -> list[tuple[Any, ...]]:
 
 def _minutes(bound: Any) -> Any:
     return (bound - DAY) / timedelta(minutes=1) if isinstance(bound, datetime) else bound
-
-
-def wait_for(claim: Callable[[], bool], seconds: float = 30) -> None:
-    until = time.monotonic() + seconds
-    while not claim():
-        assert time.monotonic() < until, "it never came true"
-        time.sleep(0.05)
 
 
 def plan_of(db: Any, view: str) -> str:

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 import midstream
-from asking import fault, rows
-from banking import NEGATIVE, PERSONS, WITH_KIND, changes_of, dequeued, heard_from, pay, refuses, state_of, wait_for
+from asking import fault, refuses, rows, wait_for
+from banking import NEGATIVE, PERSONS, WITH_KIND, changes_of, dequeued, heard_from, pay, state_of
 
 # The changes themselves
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from asking import fault, rows
+from asking import fault, rows, wait_for
 from holding import held
-from windowing import feed, feed_at, plan_of, wait_for
+from windowing import feed, feed_at, plan_of
 
 TOLD = "windows in the jobs that absorbed their last rows"
 JOINED = (

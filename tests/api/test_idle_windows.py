@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from asking import rows
-from windowing import feed_at, spans, wait_for
+from asking import rows, wait_for
+from windowing import feed_at, spans
 
 PAIRS = "SELECT a.window_start, a.window_end, count(b.n) AS n FROM"
 

@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 import midstream
-from asking import fault, in_threads, rows
+from asking import fault, in_threads, refuses, rows
+from banking import changes_of
 
 TOTALS = "SELECT uid, count(*) AS n, sum(price) AS price FROM orders GROUP BY uid"
 PATIENCE = 30.0
@@ -35,26 +36,6 @@ def changes(db: Any, view: str, first: int, last: int) -> Counter[tuple[Any, ...
     """Kind, SCN and row of each change."""
     found = db.sql(f"SELECT * FROM {view} CHANGES FROM SCN {first} TO SCN {last}").arrow().to_pylist()
     return Counter((row.pop("_change_type"), row.pop("_commit_version"), tuple(row.values())) for row in found)
-
-
-def refuses(db: Any, statement: str, *words: str) -> midstream.Error:
-    """The error of a statement; each word is in its text, and no view was made or lost by it."""
-    before = sorted(row[0] for row in db.sql("SHOW VIEWS").fetchall())
-    error = fault(lambda: db.sql(statement).fetchall())
-    assert sorted(row[0] for row in db.sql("SHOW VIEWS").fetchall()) == before
-    for word in words:
-        assert word in str(error), f"{word!r} is not in: {error}"
-    return error
-
-
-def heard_from(feed: Any, least: int) -> list[tuple[Any, ...]]:
-    heard: list[Any] = []
-    until = time.monotonic() + PATIENCE
-    while len(heard) < least and time.monotonic() < until:
-        heard += feed.poll(timeout=1)
-    heard += feed.poll(timeout=0.05)
-    assert len(heard) >= least, f"only {heard} came"
-    return [(c.kind, tuple(c.row.values()), None if c.old is None else tuple(c.old.values())) for c in heard]
 
 
 # What a read sees
@@ -411,15 +392,15 @@ def test_subscribers_of_a_view_see_inserts_and_deletes(shop: Any) -> None:
     shop.sql(f"CREATE MATERIALIZED VIEW totals AS {TOTALS}")
     with shop.subscribe("totals") as feed:
         shop.sql("INSERT INTO orders VALUES (13, 2, 9)")
-        assert sorted(heard_from(feed, 2)) == [("D", (2, 1, 1), (2, 1, 1)), ("I", (2, 2, 10), None)]
+        assert sorted(changes_of(feed, 2)) == [("D", (2, 1, 1), (2, 1, 1)), ("I", (2, 2, 10), None)]
 
 
 def test_subscribers_of_a_view_with_a_key_see_updates(shop: Any) -> None:
     shop.sql(f"CREATE MATERIALIZED VIEW totals WITH (key = 'uid') AS {TOTALS}")
     with shop.subscribe("totals", snapshot=True) as feed:
-        assert sorted(heard_from(feed, 2)) == [("I", (1, 2, 12), None), ("I", (2, 1, 1), None)]
+        assert sorted(changes_of(feed, 2)) == [("I", (1, 2, 12), None), ("I", (2, 1, 1), None)]
         shop.sql("INSERT INTO orders VALUES (13, 2, 9)")
-        assert heard_from(feed, 1) == [("U", (2, 2, 10), (2, 1, 1))]
+        assert changes_of(feed, 1) == [("U", (2, 2, 10), (2, 1, 1))]
 
 
 # Making, replacing, dropping, writing

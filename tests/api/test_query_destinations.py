@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import midstream
-from asking import fault, rows
-from banking import NEGATIVE, WITH_KIND, changes_of, dequeued, pay, refuses
+from asking import fault, refuses, rows
+from banking import NEGATIVE, WITH_KIND, changes_of, dequeued, pay
 
 # Destinations
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 import midstream
-from asking import fault, refusal, rows
-from banking import PERSONS, changes_of, heard_from, refuses, state_of
+from asking import fault, refusal, refuses, rows
+from banking import PERSONS, changes_of, heard_from, state_of
 
 # A key that does not hold
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from asking import fault, rows
-from banking import changes_of, heard_from, pay, refuses
+from asking import fault, refuses, rows
+from banking import changes_of, heard_from, pay
 
 # Window functions
 

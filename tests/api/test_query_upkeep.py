@@ -6,7 +6,6 @@ import sys
 import threading
 import time
 import types
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import Any
 import pytest
 
 import midstream
-from asking import fault, rows
+from asking import fault, rows, wait_for
 from holding import held_by_another
 from midstream.runtime.reading import Between
 
@@ -35,13 +34,6 @@ def ages(feed: Any, least: int) -> list[int]:
     while len(heard) < least and time.monotonic() < until:
         heard += feed.poll(timeout=1)
     return [change.row["age"] for change in heard]
-
-
-def wait_for(claim: Callable[[], bool]) -> None:
-    until = time.monotonic() + PATIENCE
-    while not claim():
-        assert time.monotonic() < until, "it never came true"
-        time.sleep(0.02)
 
 
 # The clock

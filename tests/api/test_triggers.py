@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import midstream
-from asking import rows
-from banking import NEGATIVE, pay, refuses, state_of, wait_for
+from asking import refuses, rows, wait_for
+from banking import NEGATIVE, pay, state_of
 
 
 @pytest.fixture

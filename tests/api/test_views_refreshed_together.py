@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from asking import fault, rows
-from windowing import wait_for
+from asking import fault, rows, wait_for
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import midstream
-from asking import refusal, rows
-from windowing import feed, feed_at, plan_of, spans, wait_for
+from asking import refusal, rows, wait_for
+from windowing import feed, feed_at, plan_of, spans
 
 W = "[WINDOW 4 ROWS SLIDE 2 ROWS]"
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from asking import refusal, rows
-from windowing import COUNTED, at, feed, feed_at, spans, wait_for
+from asking import refusal, rows, wait_for
+from windowing import COUNTED, at, feed, feed_at, spans
 
 
 @pytest.fixture

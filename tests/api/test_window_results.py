@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 import shutil
 import threading
-import time
-from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -14,7 +12,7 @@ from typing import Any
 import pytest
 
 import midstream
-from asking import fault, refusal, rows
+from asking import fault, refusal, rows, wait_for
 from midstream.runtime.views import Views
 
 DAY = datetime(2024, 1, 1)
@@ -51,13 +49,6 @@ def spans(db: Any, view: str = "v", which: str = " ALL WINDOWS") -> list[tuple[A
 
 def _minutes(time: datetime) -> float:
     return (time - DAY) / timedelta(minutes=1)
-
-
-def wait_for(claim: Callable[[], bool], seconds: float = 30) -> None:
-    until = time.monotonic() + seconds
-    while not claim():
-        assert time.monotonic() < until, "it never came true"
-        time.sleep(0.05)
 
 
 # Sessions

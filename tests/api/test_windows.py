@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 import midstream
-from asking import refusal, rows
-from windowing import COUNTED, at, feed, feed_at, spans, wait_for
+from asking import refusal, rows, wait_for
+from windowing import COUNTED, at, feed, feed_at, spans
 
 
 @pytest.fixture

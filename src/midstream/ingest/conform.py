@@ -304,7 +304,8 @@ def _one_by_one(array: pa.Array, to: Type, column: str) -> pa.Array:
 
 def _text_to_text(array: pa.Array, to: Type, column: str) -> pa.Array:
     texts = array.cast(pa.string())
-    _refuse_where(has_nul(texts), nul_in_text())
+    if has_nul(texts):
+        _refuse_where(pc.match_substring(texts, "\0"), nul_in_text())
     if to.precision is not None:
         tail = pc.utf8_rtrim(pc.utf8_slice_codeunits(texts, to.precision), " ")
         _refuse_where(pc.not_equal(tail, ""), too_long(to))

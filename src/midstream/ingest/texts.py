@@ -32,6 +32,7 @@ LARGEST_REAL = 3.4028235677973366e38
 
 _INTEGER = re.compile(r"\s*[+-]?\d+\s*", re.ASCII)
 _NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*", re.ASCII)
+_NUL = re.compile(b"\0")
 _SPECIAL = re.compile(r"\s*(nan|[+-]?inf(inity)?)\s*", re.IGNORECASE)
 _BOOLEANS = {
     **dict.fromkeys(["t", "tr", "tru", "true", "y", "ye", "yes", "on", "1"], True),
@@ -151,9 +152,12 @@ def nul_in_text() -> DataError:
     )
 
 
-def has_nul(texts: pa.Array) -> pa.Array:
-    """Of each text, whether it has a NUL character."""
-    return pc.match_substring(texts, "\0")
+def has_nul(texts: pa.Array) -> bool:
+    """Whether a text has a NUL character. The bytes of all texts are looked through at once, which takes a fifth of the
+    time; those of a slice have some more of them."""
+    data = texts.buffers()[2]
+    is_near = data is not None and _NUL.search(data) is not None
+    return is_near and bool(pc.any(pc.match_substring(texts, "\0")).as_py())
 
 
 def too_long(type: Type) -> DataError:
@@ -321,7 +325,7 @@ def parse_texts(type: Type, texts: pa.Array) -> pa.Array:
 
 def read_canonical(type: Type, texts: pa.Array) -> pa.Array | None:
     """The column if all its texts are in the plain form that Arrow reads; else None, and nothing is said."""
-    if type.is_text and pc.any(has_nul(texts)).as_py():
+    if type.is_text and has_nul(texts):
         return None
     if type.is_text and (type.precision is None or _longest(texts) <= type.precision):
         is_padded = type.name == "char" and type.precision is not None

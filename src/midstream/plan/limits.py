@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from sqlglot import exp
 
 from midstream.kernels import Kernel
+from midstream.plan.nodes import conjuncts
 from midstream.plan.typing.nodes import AggregateCall, Call, has_type, type_of
 
 _FROM = (exp.From, exp.Join)
@@ -135,20 +136,12 @@ def _correlated_scalars(tree: exp.Expression) -> Iterator[exp.Select]:
 
 def _meets_by_more(query: exp.Select) -> bool:
     where = query.args.get("where")
-    conditions = [] if where is None else _conjuncts(where.this)
+    conditions = conjuncts(where.this if where is not None else None)
     return any(_reaches_out(part, query) and not _is_equality(part) for part in conditions)
 
 
 def _is_equality(node: exp.Expr) -> bool:
     return isinstance(node, exp.EQ | exp.NullSafeEQ) or (isinstance(node, Call) and str(node.this).startswith(_EQUAL))
-
-
-def _conjuncts(node: exp.Expr) -> list[exp.Expr]:
-    if isinstance(node, exp.Paren):
-        return _conjuncts(node.this)
-    if isinstance(node, exp.And):
-        return [*_conjuncts(node.this), *_conjuncts(node.expression)]
-    return [node]
 
 
 def _reaches_out(node: exp.Expr, query: exp.Select) -> bool:

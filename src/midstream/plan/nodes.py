@@ -114,3 +114,13 @@ def is_constant(node: exp.Expression) -> bool:
     if isinstance(node, exp.Cast | exp.Neg):
         return is_constant(node.this)
     return isinstance(node, exp.Literal | exp.Null | exp.Boolean)
+
+
+def conjuncts(condition: exp.Expression | None) -> list[exp.Expression]:
+    if condition is None:
+        return []
+    if isinstance(condition, exp.Paren):
+        return conjuncts(condition.this)
+    if isinstance(condition, exp.And):
+        return [part for side in (condition.this, condition.expression) for part in conjuncts(side)]
+    return [condition]

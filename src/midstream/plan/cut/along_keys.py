@@ -15,9 +15,9 @@ from itertools import permutations
 
 from sqlglot import exp
 
-from midstream.plan.cut.build import Node, both, conjuncts, derived, equated_columns, select, stored_column
+from midstream.plan.cut.build import Node, both, derived, equated_columns, select, stored_column
 from midstream.plan.cut.streams import Streams, items_of
-from midstream.plan.nodes import is_query, quoted
+from midstream.plan.nodes import conjuncts, is_query, quoted
 from midstream.relations.table import Table
 from midstream.types import Type
 

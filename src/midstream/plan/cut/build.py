@@ -71,16 +71,6 @@ def both(conditions: Sequence[Node | None]) -> Node | None:
     return result
 
 
-def conjuncts(condition: Node | None) -> list[Node]:
-    if condition is None:
-        return []
-    if isinstance(condition, exp.Paren):
-        return conjuncts(condition.this)
-    if isinstance(condition, exp.And):
-        return [part for side in (condition.this, condition.expression) for part in conjuncts(side)]
-    return [condition]
-
-
 def equated(condition: Node) -> Iterator[tuple[Node, Node]]:
     """The two sides of an equality, either way round; of any other condition none."""
     if isinstance(condition, Call) and condition.this == EQUAL:

@@ -16,11 +16,11 @@ from collections.abc import Iterator
 
 from sqlglot import exp
 
-from midstream.plan.cut.build import Node, both, conjuncts, derived, equated_columns, select, stored_column, text_of
+from midstream.plan.cut.build import Node, both, derived, equated_columns, select, stored_column, text_of
 from midstream.plan.cut.streams import Streams, is_grouping, items_of
 from midstream.plan.functions import FUNCTIONS
 from midstream.plan.moments import has_moment
-from midstream.plan.nodes import column, is_query, quoted, table_alias
+from midstream.plan.nodes import column, conjuncts, is_query, quoted, table_alias
 from midstream.plan.pruning import column_uses
 from midstream.plan.typing.nodes import Call, type_of, typed
 from midstream.types import BOOLEAN

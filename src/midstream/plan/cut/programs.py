@@ -16,13 +16,13 @@ from midstream.kernels import KERNELS, Kernel
 from midstream.plan.bound import BoundQuery, Output, Scan, seal
 from midstream.plan.context import ScanKey
 from midstream.plan.cut.aggregates import StateColumn
-from midstream.plan.cut.build import Node, both, conjuncts, select, stored_column, text_of
+from midstream.plan.cut.build import Node, both, select, stored_column, text_of
 from midstream.plan.cut.pipelines import Key, Pipeline, shared_rows
 from midstream.plan.cut.rewriting import unconverted
 from midstream.plan.cut.rows import Static, restricted, take_static
 from midstream.plan.cut.streams import Streams
 from midstream.plan.moments import at_moment, stand_ins, with_words
-from midstream.plan.nodes import is_constant, quoted, table_alias
+from midstream.plan.nodes import conjuncts, is_constant, quoted, table_alias
 from midstream.plan.render import render
 from midstream.plan.typing.nodes import AggregateCall, type_of
 from midstream.plan.windows import pair_words

@@ -16,12 +16,22 @@ from sqlglot import exp
 from midstream.plan.bound import BoundQuery, Output, seal
 from midstream.plan.context import Binding, ScanKey
 from midstream.plan.cut.along_keys import join_along_keys
-from midstream.plan.cut.build import Node, both, conjuncts, derived, digest, select, stored_column, text_of
+from midstream.plan.cut.build import Node, both, derived, digest, select, stored_column, text_of
 from midstream.plan.cut.rewriting import is_scalar, unconverted
 from midstream.plan.cut.streams import Status, Streams, items_of, refuse, rename_aliases, with_fresh_aliases
 from midstream.plan.cut.windowed import drop_bounds
 from midstream.plan.moments import has_moment, moments_in
-from midstream.plan.nodes import bare, child, is_constant, is_query, place_of, quoted, replace_item, table_alias
+from midstream.plan.nodes import (
+    bare,
+    child,
+    conjuncts,
+    is_constant,
+    is_query,
+    place_of,
+    quoted,
+    replace_item,
+    table_alias,
+)
 from midstream.plan.pruning import column_uses
 from midstream.plan.typing.nodes import type_of, typed
 from midstream.plan.windows import is_window_bound

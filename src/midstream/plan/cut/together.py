@@ -11,9 +11,9 @@ from __future__ import annotations
 from sqlglot import exp
 
 from midstream.plan.context import Binding, ScanKey
-from midstream.plan.cut.build import EQUAL, Node, both, call, conjuncts, output, plain_column, stored_column
+from midstream.plan.cut.build import EQUAL, Node, both, call, output, plain_column, stored_column
 from midstream.plan.moments import has_moment, moment_of, moments_in
-from midstream.plan.nodes import is_query
+from midstream.plan.nodes import conjuncts, is_query
 from midstream.plan.typing.nodes import Convert, type_of
 from midstream.plan.windows import WINDOW_MOMENT
 from midstream.relations.view import Derived

@@ -24,7 +24,6 @@ from midstream.plan.cut.aggregates import (
 )
 from midstream.plan.cut.build import (
     Node,
-    conjuncts,
     digest,
     number,
     text_of,
@@ -40,7 +39,7 @@ from midstream.plan.cut.streams import Streams, check_rows, drop_orders, is_grou
 from midstream.plan.cut.together import NUMBER, all_windows_query
 from midstream.plan.cut.windowed import RowPairs, row_keepers, settle_windows, take_pairs
 from midstream.plan.moments import at_moment, kinds_in, moment_of, moments_in, stand_ins, with_words, words_of
-from midstream.plan.nodes import column, named
+from midstream.plan.nodes import column, conjuncts, named
 from midstream.plan.pruning import prune
 from midstream.plan.scopes import Scope
 from midstream.plan.statements import new_binding

@@ -24,7 +24,6 @@ from midstream.plan.cut.build import (
     aggregates_of,
     both,
     call,
-    conjuncts,
     count_of_rows,
     number,
     output,
@@ -33,7 +32,7 @@ from midstream.plan.cut.build import (
 from midstream.plan.cut.rewriting import unconverted
 from midstream.plan.cut.streams import Streams, check_rows, is_grouping, mark_tested
 from midstream.plan.moments import has_moment, moment_of, moments_in, rename_moment
-from midstream.plan.nodes import bare, is_query
+from midstream.plan.nodes import bare, conjuncts, is_query
 from midstream.plan.typing.nodes import Call, typed
 from midstream.plan.windows import WINDOWED, bound_literal, is_window_bound, pair_moment
 from midstream.relations.window import PLACE, SLOT

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from midstream.plan.cut.build import conjuncts, number, output
+from midstream.plan.cut.build import number, output
 from midstream.plan.cut.streams import is_grouping, items_of
 from midstream.plan.difference.images import Images
 from midstream.plan.difference.keys import Meeting, add_where, aliases_in, columns_used, meeting_of
-from midstream.plan.nodes import child, is_query, named
+from midstream.plan.nodes import child, conjuncts, is_query, named
 from midstream.plan.typing.nodes import type_of, typed
 from midstream.types import BOOLEAN
 

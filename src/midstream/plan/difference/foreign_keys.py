@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from sqlglot import exp
 
-from midstream.plan.cut.build import EQUAL, conjuncts
+from midstream.plan.cut.build import EQUAL
 from midstream.plan.cut.rewriting import unconverted
 from midstream.plan.cut.streams import items_of
+from midstream.plan.nodes import conjuncts
 from midstream.plan.typing.nodes import Call
 from midstream.relations.table import ForeignKey
 from midstream.types import Type

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from midstream.plan.cut.build import EQUAL, NOT_DISTINCT, both, call, conjuncts, derived, equated, plain_column
+from midstream.plan.cut.build import EQUAL, NOT_DISTINCT, both, call, derived, equated, plain_column
 from midstream.plan.cut.streams import items_of
-from midstream.plan.nodes import is_query
+from midstream.plan.nodes import conjuncts, is_query
 from midstream.plan.typing.nodes import type_of
 
 Node = exp.Expression

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from midstream.plan.cut.build import conjuncts, number, output
+from midstream.plan.cut.build import number, output
 from midstream.plan.difference.keys import add_where, aliases_in
-from midstream.plan.nodes import child
+from midstream.plan.nodes import child, conjuncts
 from midstream.plan.typing.conversion import null_of
 from midstream.plan.typing.nodes import type_of, typed
 from midstream.types import BOOLEAN

@@ -320,7 +320,7 @@ def check_maintenance(
     if plans.stream is not None:
         return []
     views = plans.views(state)
-    if not views:
+    if not views and query.kernel != "auto":
         _check_kernel(store, query, state)
     if query.refresh == "full":
         return []
