@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import json
 import os
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import cached_property
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -54,11 +57,13 @@ class Part:
     start: Any
     end: Any
     rows: list[Row]
+    total: int = 0
+    """Of the numbers of a window by rows."""
 
 
 def sums(part: Part) -> list[tuple[Any, ...]]:
-    steps, numbers = zip(*part.rows, strict=True)
-    return [(part.start, part.end, len(steps), sum(numbers), max(steps))]
+    """Steps come one after the other."""
+    return [(part.start, part.end, len(part.rows), part.total, part.rows[-1][0])]
 
 
 def sums_of_results(part: Part) -> list[tuple[Any, ...]]:
@@ -134,6 +139,17 @@ class Come:
                     clock.insert([_microseconds(time_of(*row)) for row in new])
         return cls(rows, clock)
 
+    @cached_property
+    def totals(self) -> dict[str, list[int]]:
+        """Of the numbers of all rows before one."""
+        return {stream: [0, *accumulate(n for _, n in rows)] for stream, rows in self.rows.items()}
+
+    @cached_property
+    def in_time(self) -> list[tuple[int, Row]]:
+        """The rows with a clock that are not late, by their times; those of one time as they came."""
+        come = zip(self.rows["clocked"], self.clock.times, self.clock.in_time, strict=True)
+        return sorted((time, row) for row, time, in_time in come if in_time and time is not None)
+
     def windows(self, spans: dict[str, Span], since: int = 0) -> Iterator[list[Part]]:
         """Every window that is complete."""
         come = {"fed": Rows(0, times=[None] * len(self.rows["fed"])), "clocked": self.clock}
@@ -149,10 +165,11 @@ class Come:
         start, end = span.bounds(number)
         assert start is not None
         if span.by == "rows":
-            return Part(start, end, self.rows[stream][since:][start:end])
-        come = zip(self.rows[stream], self.clock.times, self.clock.in_time, strict=True)
-        rows = [row for row, time, in_time in come if in_time and time is not None and start <= time < end]
-        return Part(moment(start), moment(end), rows)
+            totals = self.totals[stream]
+            rows = self.rows[stream][since + start : since + end]
+            return Part(start, end, rows, totals[since + end] - totals[since + start])
+        own = slice(*(bisect_left(self.in_time, (bound,)) for bound in (start, end)))
+        return Part(moment(start), moment(end), [row for _, row in self.in_time[own]])
 
 
 def _microseconds(time: datetime) -> int:

@@ -92,7 +92,7 @@ def kept(node: AggregateCall, where: Node | None) -> KeptAggregate | None:
     return maker(node, passing) if maker is not None else None
 
 
-_SAME = frozenset("min max bool_and bool_or every bit_and bit_or".split())
+_SAME = frozenset("min max any_value bool_and bool_or every bit_and bit_or".split())
 _SAME_OF_DISTINCT = _SAME | {"first", "last"}
 """It makes no difference how often a value comes."""
 

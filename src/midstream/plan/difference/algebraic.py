@@ -56,7 +56,7 @@ Node = exp.Expression
 _Read = Callable[[], exp.Select]
 _INTEGERS = ("smallint", "int", "bigint")
 _SUMS = ("count", "sum", "avg")
-_MERGE_THEMSELVES = ("min", "max", "bool_and", "bool_or", "every", "bit_and", "bit_or")
+_MERGE_THEMSELVES = ("min", "max", "any_value", "bool_and", "bool_or", "every", "bit_and", "bit_or")
 
 
 @dataclass(frozen=True)

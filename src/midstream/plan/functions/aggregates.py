@@ -139,6 +139,25 @@ def _extremes() -> list[Function]:
     ]
 
 
+def _any() -> list[Function]:
+    """Any value that is not NULL will do; the least one is the same whoever asks, and however rows come."""
+    columns = {**_COLUMNS, "boolean": "o"}
+    return [
+        aggregate(
+            f"any_value({kind}) -> same",
+            "{agg:min}",
+            "{agg:min}",
+            [f"any_value({column}){some} == {_least(kind)}({column}){some}" for some in ("", " FILTER (WHERE id > 2)")],
+            note="The least of them." if kind == "smallint" else "",
+        )
+        for kind, column in columns.items()
+    ]
+
+
+def _least(kind: str) -> str:
+    return "bool_and" if kind == "boolean" else "min"
+
+
 def _truths() -> list[Function]:
     filtered = "(i > 0) FILTER (WHERE id < 3)"
     some = ["some(o) == bool_or(o)", f"some{filtered} == bool_or{filtered}"]
@@ -319,6 +338,7 @@ FUNCTIONS: list[Function] = [
     *_sums(),
     *_averages(),
     *_extremes(),
+    *_any(),
     *_truths(),
     *_bits(),
     *_statistics(),

@@ -389,6 +389,15 @@ def _rounding() -> list[Function]:
             spark=_cast_result("CASE WHEN {0} < 0 THEN ceil({0}) ELSE floor({0}) END", "spark"),
             examples=["trunc(2.7)", "trunc(-2.7)", "trunc(NULL::numeric(4,1))"],
         ),
+        function(
+            "trunc(numeric, int) -> numeric",
+            result=_rounded_type,
+            by_constants=_rounded_to_places,
+            duckdb=_cut_places("duckdb"),
+            spark=_cut_places("spark"),
+            examples=["trunc(2.789, 2)", "trunc(-2.789, 1)", "trunc(9.99, 0)", "trunc(1.5, 5)"]
+            + ["trunc(NULL::numeric(4,1), 0)", "trunc(12345678901234567890.129, 2)"],
+        ),
     ]
     return functions
 
@@ -409,6 +418,28 @@ def _round_places(kernel: Kernel) -> Template:
         return plain_cast(f"round({value.text}, {kept})", result, kernel)
 
     return text
+
+
+def _cut_places(kernel: Kernel) -> Template:
+    """What stands behind the last place is the remainder by that place's unit, and has the number's sign."""
+
+    def text(operands: Sequence[Operand], result: Type) -> str:
+        value, places = operands
+        if places.literal is None:
+            raise KernelRefuses("the number of places must be a constant")
+        kept, scale = int(places.literal), numeric_digits(value.type)[1]
+        if kept < 0:
+            raise KernelRefuses("numerics are not cut left of the point")
+        if kept >= scale:
+            return plain_cast(value.text, result, kernel)
+        rest = f"({value.text} % CAST('{_unit(kept)}' AS DECIMAL({kept + 1}, {kept})))"
+        return plain_cast(f"({value.text} - {rest})", result, kernel)
+
+    return text
+
+
+def _unit(places: int) -> str:
+    return f"0.{'0' * (places - 1)}1" if places else "1"
 
 
 def _mathematics() -> list[Function]:
@@ -553,4 +584,23 @@ def _log(kernel: Kernel) -> str:
 
 _LOG_DUCKDB, _LOG_SPARK = _log("duckdb"), _log("spark")
 _POWER_DUCKDB, _POWER_SPARK = _power("duckdb"), _power("spark")
-FUNCTIONS = [*_arithmetic(), *_unary(), *_bits(), *_absolute(), *_rounding(), *_mathematics()]
+
+
+def _divisors() -> list[Function]:
+    """Spark has neither."""
+    pairs = ("12, 18", "(-12), 18", "0, 5", "0, 0", "7, NULL")
+    return [
+        function(
+            f"{name}({kind}, {kind}) -> {kind}",
+            duckdb=f"CAST({name}({{0}}, {{1}}) AS {{type}})".replace(
+                "{type}", "INTEGER" if kind == "int" else "BIGINT"
+            ),
+            spark=Refusal("Spark has no such function"),
+            examples=[f"{name}({pair})" if kind == "int" else f"{name}({pair}::bigint)" for pair in pairs],
+        )
+        for name in ("gcd", "lcm")
+        for kind in ("int", "bigint")
+    ]
+
+
+FUNCTIONS = [*_arithmetic(), *_unary(), *_bits(), *_absolute(), *_rounding(), *_mathematics(), *_divisors()]

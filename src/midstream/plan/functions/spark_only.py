@@ -60,6 +60,49 @@ FUNCTIONS: list[Function] = [
             ("second", 15),
         )
     ],
+    *[
+        _spark(f"{name}(timestamp) -> int", f"{name}(timestamp '2020-02-29 13:14:15') == {value}", duckdb=duckdb)
+        for name, value, duckdb in (
+            ("dayofweek", 7, "CAST(dayofweek({0}) + 1 AS INTEGER)"),
+            ("weekday", 5, "CAST(isodow({0}) - 1 AS INTEGER)"),
+            ("dayofyear", 60, "CAST(dayofyear({0}) AS INTEGER)"),
+            ("weekofyear", 9, "CAST(weekofyear({0}) AS INTEGER)"),
+        )
+    ],
+    _spark("date_add(date, int) -> date", "date_add(date '2020-02-28', 2) == date '2020-03-01'", duckdb="({0} + {1})"),
+    _spark("date_sub(date, int) -> date", "date_sub(date '2020-03-01', 1) == date '2020-02-29'", duckdb="({0} - {1})"),
+    _spark(
+        "datediff(date, date) -> int",
+        "datediff(date '2020-03-01', date '2020-02-01') == 29",
+        duckdb="CAST({0} - {1} AS INTEGER)",
+    ),
+    _spark("date_format(timestamp, text) -> text", "date_format(timestamp '2020-02-29 13:14:15', 'yy/M') == '20/2'"),
+    _spark("from_unixtime(bigint) -> text", "from_unixtime(0) == '1970-01-01 00:00:00'"),
+    function(
+        "unix_timestamp(timestamp) -> bigint",
+        duckdb="CAST(floor(epoch_us({0}) / 1000000) AS BIGINT)",
+        spark="unix_timestamp(CAST({0} AS TIMESTAMP))",
+        examples=["unix_timestamp(timestamp '1970-01-02 00:00:01.9') == 86401"],
+    ),
+    function(
+        "if(boolean, anyelement, anyelement) -> anyelement",
+        both="CASE WHEN {0} THEN {1} ELSE {2} END",
+        examples=["if(1 < 2, 'a', 'b') == 'a'", "if(NULL, 1, 2.5) == 2.5"],
+    ),
+    _spark("substring_index(text, text, int) -> text", "substring_index('a.b.c', '.', 2) == 'a.b'"),
+    _spark("bin(bigint) -> text", "bin(13) == '1101'", duckdb="bin({0})"),
+    _spark("rint(double precision) -> double precision", "rint(2.5) == 2::float8", duckdb="round_even({0}, 0)"),
+    function(
+        "size(anyarray) -> int",
+        duckdb="CAST(len({0}) AS INTEGER)",
+        spark="array_size({0})",
+        examples=["size(ARRAY[1,NULL]) == 2"],
+    ),
+    _spark(
+        "element_at(anyarray, int) -> anyelement",
+        "element_at(ARRAY[1,2,3], -1) == 3",
+        "element_at(ARRAY['a',NULL], 1) == 'a'",
+    ),
     _spark("array_distinct(anyarray) -> anyarray", "cardinality(array_distinct(ARRAY[1,1,NULL,NULL])) == 2"),
     _spark(
         "array_contains(anyarray, anyelement) -> boolean",
@@ -78,6 +121,8 @@ FUNCTIONS: list[Function] = [
         duckdb="coalesce(CAST({agg:count_if} AS BIGINT), 0)",
         shape="aggregate",
     ),
+    _spark("collect_list(any) -> anyarray", "cardinality(collect_list(i)) == count(i)", shape="aggregate"),
+    _spark("collect_set(any) -> anyarray", "cardinality(collect_set(i)) == count(DISTINCT i)", shape="aggregate"),
     _spark(
         "skewness(double precision) -> double precision", "skewness(i) IS NULL == (count(i) < 1)", shape="aggregate"
     ),

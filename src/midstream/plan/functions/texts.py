@@ -23,6 +23,20 @@ def _substr3(kernel: Kernel) -> str:
     return f"CASE WHEN {_ANY_NULL} THEN NULL WHEN {{2}} < 0 THEN {failure} ELSE substr({{0}}, {begin}, {count}) END"
 
 
+def _overlaid(kernel: Kernel) -> Template:
+    """What stands before the place, the new text, and what is left of the old one."""
+
+    def text(operands: Sequence[Operand], result: Type) -> str:
+        old, new, start = (operand.text for operand in operands[:3])
+        taken = operands[3].text if len(operands) == 4 else f"length({new})"
+        failure = raise_error("22011", "negative substring length not allowed", kernel)
+        made = f"concat(substr({old}, 1, {start} - 1), {new}, substr({old}, {start} + {taken}))"
+        nulls = " OR ".join(f"{value} IS NULL" for value in (old, new, start, taken))
+        return f"CASE WHEN {nulls} THEN NULL WHEN {start} <= 0 THEN {failure} ELSE {made} END"
+
+    return text
+
+
 def _split_part(kernel: Kernel) -> str:
     zero = raise_error("22023", "field position must not be zero", kernel)
     return (
@@ -247,6 +261,22 @@ FUNCTIONS: list[Function] = [
             "strpos(NULL, 'a')",
         ],
     ),
+    *[
+        function(
+            f"overlay({inside}) -> text",
+            duckdb=_overlaid("duckdb"),
+            spark=_overlaid("spark"),
+            examples=[f"overlay({example})" for example in examples],
+        )
+        for inside, examples in (
+            ("text, text, int", ["'abcdef' placing 'XY' from 2", "'abc', 'XYZ', 3", "'abc' placing 'x' from 9"]),
+            (
+                "text, text, int, int",
+                ["'abcdef' placing 'XY' from 2 for 3", "'abc', 'x', 2, 0", "'aéc' placing 'é' from 1 for 1"]
+                + ["NULL placing 'x' from 1 for 1", "'abc' placing 'x' from 2 for 9", "'abc' placing 'x' from 0 for 1"],
+            ),
+        )
+    ],
     function(
         "reverse(text) -> text", duckdb="reverse({0})", spark="reverse({0})", examples=["reverse('abc')", "reverse('')"]
     ),

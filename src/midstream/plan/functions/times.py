@@ -68,6 +68,26 @@ def _spark_parts(pattern: str) -> Template:
     return text
 
 
+def _binned(kernel: Kernel) -> Template:
+    """The last moment, counted in steps from an origin, that is not after another."""
+
+    def text(operands: Sequence[Operand], result: Type) -> str:
+        step, moment, origin = operands
+        if step.literal is None:
+            raise KernelRefuses("the interval of date_bin must be a constant")
+        months, days, microseconds = map(int, step.literal.split())
+        size = days * _DAY + microseconds
+        if months or size <= 0:
+            raise KernelRefuses("the interval of date_bin must be longer than nothing and have no months")
+        if kernel == "duckdb":
+            passed = f"(epoch_us({moment.text}) - epoch_us({origin.text}))"
+            return f"({moment.text} - to_microseconds((({passed} % {size}) + {size}) % {size}))"
+        passed = f"timestampdiff(MICROSECOND, {origin.text}, {moment.text})"
+        return f"timestampadd(MICROSECOND, - pmod({passed}, {size}L), {moment.text})"
+
+    return text
+
+
 _STEPS = ("interval '1 day'", "interval '1 month'", "interval '-1 mon -2 days 03:04:05.5'", "interval '90 minutes'")
 _MOMENTS = {
     "timestamp": ("timestamp '2020-01-31 12:00:00'", "timestamp '1960-02-29 23:59:59.999999'", "NULL::timestamp"),
@@ -176,6 +196,28 @@ _DATES: list[Function] = [
         both="make_date({0}, {1}, {2})",
         examples=["make_date(2020, 2, 29)", "make_date(NULL, 1, 1)"],
     ),
+    function(
+        "make_timestamp(int, int, int, int, int, double precision) -> timestamp",
+        duckdb="make_timestamp({all})",
+        spark="make_timestamp_ntz({0}, {1}, {2}, {3}, {4}, CAST({5} AS DECIMAL(16, 6)))",
+        examples=["make_timestamp(2020, 2, 29, 13, 14, 15.5)", "make_timestamp(1960, 1, 1, 0, 0, 0)"]
+        + ["make_timestamp(2020, 1, 1, NULL, 0, 0)"],
+    ),
+    *[
+        function(
+            f"date_bin(interval, {kind}, {kind}) -> {kind}",
+            duckdb=_binned("duckdb"),
+            spark=_binned("spark"),
+            examples=[
+                f"date_bin('{step}', {kind} '{moment}', {kind} '{origin}')"
+                for step, origin in (("15 minutes", "2001-01-01"), ("1 day 2 hours", "2020-01-01 00:00:30.5"))
+                for moment in ("2020-02-11 15:44:17.25", "2001-01-01 00:00:00", "2001-01-01 00:14:59.999999")
+            ]
+            + [f"date_bin('1 hour', NULL::{kind}, {kind} '2001-01-01')"],
+            note="The interval is a constant without months." if kind == "timestamp" else "",
+        )
+        for kind in ("timestamp", "timestamptz")
+    ],
     function(
         "to_timestamp(double precision) -> timestamptz",
         duckdb="make_timestamptz(CAST(round({0} * 1000000) AS BIGINT))",

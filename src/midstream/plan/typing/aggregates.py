@@ -320,7 +320,7 @@ def _window(node: exp.Window, scope: Scope) -> exp.Expression:
 
 
 WINDOWED = frozenset(
-    """count sum avg min max bool_and bool_or every stddev stddev_samp stddev_pop variance var_samp var_pop
+    """count sum avg min max any_value bool_and bool_or every stddev stddev_samp stddev_pop variance var_samp var_pop
     bit_and bit_or bit_xor corr covar_pop covar_samp""".split()
 )
 

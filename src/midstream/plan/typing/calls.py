@@ -88,7 +88,10 @@ _KEPT_ARGUMENTS: dict[type[exp.Expression], tuple[str, ...]] = {
 }
 
 
-_KEPT_NAMES = frozenset("year quarter month day hour minute second last_day array_contains count_if sha1 sha2".split())
+_KEPT_NAMES = frozenset(
+    """year quarter month day hour minute second last_day array_contains count_if sha1 sha2 any_value overlay
+    if""".split()
+)
 """Functions whose sqlglot nodes are named otherwise, and have their arguments in the order of writing."""
 
 
