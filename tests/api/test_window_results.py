@@ -420,7 +420,9 @@ def test_a_window_that_fails_is_named_and_those_before_it_come(db: Any) -> None:
         assert error.hint is not None and "CREATE OR REPLACE VIEW" in error.hint
         assert [change.row["q"] for change in changes.poll(timeout=20)] == [2, 3, 1, 4]
     wait_for(lambda: "fails: division by zero" in dict(db.sql("SHOW STATUS").fetchall())["view v"])
+    assert 'It goes no further: division by zero. The query of view "v" fails for window 4.' in plan_of(db, "v")
     db.sql("CREATE OR REPLACE VIEW v AS SELECT sum(a) / nullif(sum(b), 0) AS q FROM s [WINDOW 1 ROWS]")
     db.sql("INSERT INTO s VALUES (5, 0), (6, 1)")
     assert db.sql("SELECT * FROM v").fetchall() == [(6,)]
     assert "fails" not in dict(db.sql("SHOW STATUS").fetchall())["view v"]
+    assert "It goes no further" not in plan_of(db, "v")

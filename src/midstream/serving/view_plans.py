@@ -134,6 +134,9 @@ def _results_lines(session: Session, view: ContinuousView) -> Iterator[str]:
             f"Results: {log.handed_out:,} windows so far, the last {kept:,} are kept; the newest, window "
             f"{newest.number}, has {newest.rows:,} rows"
         )
+    failure = windows.failure(view.id)
+    if failure is not None:
+        yield f"It goes no further: {failure.message}. {failure.detail or ''}".rstrip()
     if log.totals:
         groups = sum(total.file.rows for total in log.totals.values() if total.file is not None)
         yield (
