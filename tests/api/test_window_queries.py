@@ -246,3 +246,34 @@ def test_a_join_of_windows_is_kept_by_the_way_that_takes_less_time(counted: Any)
             ]
     plan = plan_of(counted, "tried")
     assert "since that took less time (by pairs of basic windows: " in plan and ", anew over all rows: " in plan
+
+
+ASKED = {
+    # In WHERE, beside partials that know nothing of it.
+    f"SELECT window_end, count(*) AS c FROM s {W} WHERE window_start > 0": [(4, 0), (6, 4), (8, 4)],
+    f"SELECT n % 2 AS odd, count(*) AS c FROM s {W} WHERE window_end = 6 GROUP BY n % 2": [(0, 2), (1, 2)],
+    f"SELECT window_end, sum(n) AS t FROM s {W} WHERE n > window_start + 2": [(4, 7), (6, 11), (8, 15)],
+    f"SELECT count(*) AS c FROM s {W} WHERE now() < '2000-01-01'": [(0,), (0,), (0,)],
+    # By a name that a subquery gave it.
+    f"SELECT max(e) AS e, sum(n) AS t FROM (SELECT n, window_end AS e FROM s {W}) AS q": [(4, 10), (6, 18), (8, 26)],
+    f"SELECT sum(n + b) AS t FROM (SELECT n, a + 1 AS b FROM (SELECT n, window_start AS a FROM s {W}) AS p) AS q": [
+        (14,), (30,), (46,)
+    ],
+    f"SELECT e, count(*) AS c FROM (SELECT window_end AS e FROM s {W}) AS q WHERE e > 4 GROUP BY e": [(6, 4), (8, 4)],
+    # In keys and outer joins.
+    f"SELECT n - window_start AS place, count(*) AS c FROM s {W} WHERE n < 3 GROUP BY n - window_start": [
+        (1, 1), (2, 1)
+    ],
+    f"SELECT DISTINCT (n - window_start) / 3 AS half FROM s {W}": [(0,), (0,), (0,), (1,), (1,), (1,)],
+    f"SELECT x.name, count(*) AS c FROM s {W} LEFT JOIN (VALUES (2, 'two')) AS x (at, name) ON x.at = window_start"
+    " GROUP BY x.name": [("two", 4), (None, 4), (None, 4)],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("query", "expected"), ASKED.items())
+def test_the_bounds_of_a_window_may_be_asked_for_with_each_row(counted: Any, query: str, expected: list[Any]) -> None:
+    """Also where the results of several windows are computed together, and the same as evaluated anew."""
+    counted.sql(f"CREATE VIEW v AS {query}; CREATE VIEW anew WITH (maintenance = 'reevaluate') AS {query}")
+    feed(counted, 1, 2, 3, 4, 5, 6, 7, 8)
+    assert rows(counted, "SELECT * FROM v ALL WINDOWS") == expected
+    assert rows(counted, "SELECT * FROM anew ALL WINDOWS") == expected

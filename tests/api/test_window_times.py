@@ -9,6 +9,7 @@ import pytest
 
 import midstream
 from asking import rows, wait_for
+from holding import held
 
 DAY = "2027-03-01"
 
@@ -33,6 +34,25 @@ def test_a_row_that_is_late_for_windows_by_time_is_in_those_by_rows_and_by_arriv
     assert rows(db, "SELECT * FROM by_rows ALL WINDOWS") == [(0, 3), (3, 3)]
     assert rows(db, "SELECT * FROM by_time ALL WINDOWS") == [(at("10:00"), 1)]
     assert len(rows(db, "SELECT * FROM late_s")) == 2
+
+
+def test_late_rows_are_seen_up_to_the_moment_of_the_read(db: Any) -> None:
+    """Also where the batch that brought them has later ones, too."""
+    db.sql("CREATE STREAM s (ts timestamp, v int) WITH (timestamp = 'ts')")
+    db.sql("CREATE VIEW by_time AS SELECT window_start, count(*) AS n FROM s [WINDOW 1 HOUR]")
+    insert(db, "s", "10:00")
+    assert rows(db, "SELECT * FROM late_s") == []
+    with held(db, "absorb") as jobs, db.session() as reader:
+        insert(db, "s", "10:30")
+        assert jobs.reached.wait(60)
+        insert(db, "s", "09:00")
+        reader.sql("BEGIN")
+        insert(db, "s", "09:30")
+        jobs.release()
+        assert rows(reader, "SELECT ts FROM late_s") == [(at("09:00"),)]
+        assert rows(reader, "SELECT count(*) FROM late_s") == [(1,)]
+        reader.sql("ROLLBACK")
+    assert sorted(rows(db, "SELECT ts FROM late_s")) == [(at("09:00"),), (at("09:30"),)]
 
 
 def test_rows_without_a_time_are_in_windows_by_rows(db: Any) -> None:

@@ -138,7 +138,8 @@ def windowed_rows(
 
 
 def late_rows(columns: Sequence[str], slots: Slots, kernel: Kernel, stream: Stream) -> str:
-    listed = ", ".join(f"{BATCH}.{quote_name(name, kernel)}" for name in columns)
+    """Those of a batch, each with its SCN."""
+    listed = ", ".join(f"{BATCH}.{quote_name(name, kernel)}" for name in (*columns, SCN))
     return f"SELECT {listed} FROM {BATCH} {_JOINED} WHERE {_is_late(slots, kernel, stream)} ORDER BY {POSITION}"
 
 

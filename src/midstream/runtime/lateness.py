@@ -1,7 +1,8 @@
 """Rows that came too late for windows: late_<stream>.
 
 A stream with a time of its own has a reader that goes by that time. It tells all others how far the stream had come at
-an SCN, and it keeps the rows that are in no window because they were late, while there are windows that go by it.
+an SCN, and it keeps the rows that are in no window because they were late, while there are windows that go by it. Each
+has its SCN beside it: a batch can reach beyond the SCN that a read is at.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from uuid import uuid4
 
 from midstream.errors import StorageError
 from midstream.kernels import Kernel
-from midstream.log.batches import Batch
+from midstream.log.batches import SCN, Batch
 from midstream.maintenance.engine import Answer, Cancellation, Piece, WriteParquet
 from midstream.relations.catalog import ReaderEntry
 from midstream.relations.stream import Stream
@@ -24,6 +25,7 @@ from midstream.runtime.pipelines import PIPELINE, kept_files
 from midstream.runtime.readers import Absorbed, Reader, batch_source
 from midstream.runtime.states import KeptFile
 from midstream.runtime.store import Store
+from midstream.types import BIGINT
 
 LATE = "late"
 _MARKS = 1000
@@ -60,7 +62,7 @@ class LateReader:
         names = self._stream.column_names
         text = late_rows(names, Slots("column", 1, self.clock), self.kernel, self._stream)
         os.makedirs(self.folder, exist_ok=True)
-        output = WriteParquet(self.folder, tuple((c.name, c.type) for c in self._stream.columns))
+        output = WriteParquet(self.folder, (*((c.name, c.type) for c in self._stream.columns), (SCN, BIGINT)))
         sources = [batch_source(batch, self._stream, names, marked=True) for batch in batches]
         return [
             replace(source, sql=text, inputs={**source.inputs, **watermarks.input()}, output=output)

@@ -249,17 +249,17 @@ def _add_history(store: Store, state: CatalogState, stream: Stream, scan: Scan, 
 def _add_late(store: Store, state: CatalogState, stream: Stream, scan: Scan, sources: Sources) -> None:
     """What came too late for windows, up to an SCN."""
     found = late_reader(store, stream.id)
-    columns = tuple(
-        FileColumn(c.name, c.type) for c in stream.columns if c.name in scan.columns or ROW_ID in scan.columns
-    )
+    columns = [(c.name, c.type) for c in stream.columns if c.name in scan.columns or ROW_ID in scan.columns]
     if found is None:
-        sources.inputs[scan.name] = Files((), columns)
+        sources.inputs[scan.name] = as_input((), columns)
         return
     entry, reader = found
     store.streams.wait(entry.id, state.scn)
-    files = [file for file in reader.files if file.upto <= state.scn]
+    files = list(reader.files)
     sources.held.append(files)
-    sources.inputs[scan.name] = replace(as_input(files, ()), columns=columns)
+    sources.inputs[f"{scan.name}_kept"] = as_input(files, [*columns, (SCN, BIGINT)])
+    names = [name for name, _ in columns]
+    sources.view(scan.name, [sources.select(names, f"{scan.name}_kept", f" WHERE {SCN} <= {state.scn}")])
 
 
 def _began_by(file: DataFile, scn: int) -> bool:

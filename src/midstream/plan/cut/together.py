@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from midstream.plan.context import Binding, ScanKey
 from midstream.plan.cut.build import EQUAL, Node, both, call, output, plain_column, stored_column
-from midstream.plan.moments import has_moment, moment_of, moments_in
+from midstream.plan.moments import moment_of, moments_in
 from midstream.plan.nodes import conjuncts, is_query
 from midstream.plan.typing.nodes import Convert, type_of
 from midstream.plan.windows import WINDOW_MOMENT
@@ -29,7 +29,8 @@ def all_windows_query(binding: Binding, upper: Node, slot: str | None, bound: Ty
         return None
     query = upper.copy()
     state = query.args["from_"].this
-    kept = [node for node in conjuncts(query.args["where"].this) if not has_moment(node)]
+    # Which basic windows are in scope is in `windows`.
+    kept = [node for node in conjuncts(query.args["where"].this) if not _is_scope(node)]
     relation = Derived(WINDOWS, ((NUMBER, BIGINT), (WINDOW_SLOT, BIGINT), (START, bound), (END, bound)))
     item = binding.scan(ScanKey(relation, "static", None), WINDOWS)
     same = call(EQUAL, stored_column(state.alias, slot, BIGINT), plain_column(WINDOWS, WINDOW_SLOT, BIGINT))
@@ -61,18 +62,28 @@ def _is_flat(binding: Binding, query: exp.Select) -> bool:
     if query.args.get("where") is None or query.find(exp.Window, exp.GroupingSets, exp.Rollup, exp.Cube):
         return False
     nodes = [*query.expressions, *([query.args["having"]] if query.args.get("having") else [])]
+    nodes += [node for node in conjuncts(query.args["where"].this) if not _is_scope(node)]
     if any(is_query(part) for node in nodes for part in node.walk()):
         return False
     moments = [literal for node in nodes for literal in moments_in(node)]
-    return all(moment_of(literal).startswith(f"{WINDOW_MOMENT}0 ") for literal in moments)
+    return all(moment_of(literal) in _BOUNDS for literal in moments)
+
+
+_BOUNDS = {f"{WINDOW_MOMENT}0 start": START, f"{WINDOW_MOMENT}0 end": END}
+_SCOPE = {f"{WINDOW_MOMENT}0 first", f"{WINDOW_MOMENT}0 last"}
+
+
+def _is_scope(condition: Node) -> bool:
+    """Whether a condition says which basic windows make up the window."""
+    return any(moment_of(literal) in _SCOPE for literal in moments_in(condition))
 
 
 def _name_bounds(query: exp.Select, bound: Type) -> None:
     """window_start and window_end are columns now."""
-    for part in [*query.expressions, *([query.args["having"]] if query.args.get("having") else [])]:
+    parts = [*query.expressions, *query.args["joins"], *([query.args["having"]] if query.args.get("having") else [])]
+    for part in parts:
         for literal in list(moments_in(part)):
             top: Node = literal
             while isinstance(top.parent, exp.Cast | Convert) and type_of(top.parent) == bound:
                 top = top.parent
-            which = START if moment_of(literal).endswith("start") else END
-            top.replace(plain_column(WINDOWS, which, bound))
+            top.replace(plain_column(WINDOWS, _BOUNDS[moment_of(literal)], bound))

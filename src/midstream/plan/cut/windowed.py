@@ -8,7 +8,7 @@ that conditions on them alone let go at once.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -165,13 +165,49 @@ def _can_absorb(streams: Streams, query: exp.Select, items: list[exp.Subquery]) 
     if not all(_can_lift(union, items) for union in _unions_below(query, items)):
         return False
     calls = [found for node in _outputs(query) for found in aggregates_of(node)]
-    if any(has_moment(found) or (kept(found, None) is None and valued(found, None) is None) for found in calls):
+    if any(kept(found, None) is None and valued(found, None) is None for found in calls):
+        return False
+    if _has_moments_below(query, calls):
         return False
     try:
         check_rows(streams, query.copy(), is_top=True)
     except Unsupported:
         return False
     return True
+
+
+def _has_moments_below(query: exp.Select, calls: Sequence[Node]) -> bool:
+    """Whether a moment is asked for with each row: in an aggregate, a key or an outer join, also by a name that a
+    subquery gave it. A key that is a bound of the window and nothing else groups nothing."""
+    meant = _moments_of_names(query)
+    asked = [*calls, *(join.args["on"] for join in query.args.get("joins") or [] if join.args.get("side"))]
+    group = query.args.get("group")
+    keys = list(group.args.get("expressions") or []) if group is not None else []
+    if group is not None:
+        asked += [node for kind in ("grouping_sets", "rollup", "cube") for node in group.args.get(kind) or []]
+    elif query.args.get("distinct"):
+        keys = [bare(node) for node in query.expressions]
+    asked += [key for key in keys if not is_window_bound(unconverted(_written_out(key, meant)))]
+    return any(has_moment(_written_out(node, meant)) for node in asked)
+
+
+def _moments_of_names(query: exp.Select) -> dict[tuple[str, str], Node]:
+    """What stands for a moment below a query, by the alias and the column of a subquery."""
+    found: dict[tuple[str, str], Node] = {}
+    for item in reversed(list(query.find_all(exp.Subquery))):
+        if isinstance(item.this, exp.Select) and item.alias:
+            meant = {node.alias_or_name: _written_out(bare(node), found) for node in item.this.expressions}
+            found |= {(item.alias, name): node for name, node in meant.items() if has_moment(node)}
+    return found
+
+
+def _written_out(node: Node, meant: Mapping[tuple[str, str], Node]) -> Node:
+    copy = exp.Paren(this=node.copy())
+    for column in list(copy.find_all(exp.Column)):
+        if (column.table, column.name) in meant:
+            column.replace(meant[column.table, column.name].copy())
+    written: Node = copy.this
+    return written
 
 
 # --- UNION ALL below a grouping ----------------------------------------------------------------------
