@@ -134,3 +134,12 @@ def test_a_constraint_that_came_later_says_nothing_of_the_rows_before_it(db: Any
     db.sql("ALTER TABLE a ALTER COLUMN k SET NOT NULL; ALTER TABLE c ALTER COLUMN k SET NOT NULL")
     db.sql("REFRESH MATERIALIZED VIEW m")
     assert rows(db, "SELECT * FROM m") == rows(db, query) == [(2,)]
+
+
+def test_spark_computes_what_changes_of_rows_with_scalar_queries(three: Any) -> None:
+    query = "SELECT id, (SELECT max(j) FROM b WHERE b.k = a.k) AS n FROM a"
+    three.sql("SET kernel = 'spark'")
+    three.sql(f"CREATE MATERIALIZED VIEW m AS {query}")
+    for commit in ("INSERT INTO a VALUES (3, 1, 1)", "UPDATE b SET j = 7 WHERE id = 1", "DELETE FROM a WHERE id = 1"):
+        three.sql(commit)
+        assert rows(three, "SELECT * FROM m") == rows(three, query), f"after {commit}"
