@@ -243,3 +243,12 @@ def test_a_scalar_query_in_the_condition_of_a_join_is_refused_by_spark_with_a_re
         assert rows(session, query) == [(1, 1)]
     else:
         assert "in the condition of a join" in str(fault(lambda: session.sql(query).fetchall()))
+
+
+@pytest.mark.parametrize("kind", ["CONTINUOUS QUERY", "MATERIALIZED VIEW"])
+def test_late_rows_have_no_changes_to_keep_anything_by(session: Any, kind: str) -> None:
+    session.sql("CREATE STREAM readings (at timestamp, value int) WITH (timestamp = 'at')")
+    session.sql("CREATE VIEW late AS SELECT value FROM late_readings")
+    error = refuses(session, f"CREATE {kind} kept AS SELECT value FROM late_readings", 'late rows of "readings"')
+    assert error.position is not None and error.sqlstate == "0A000"
+    refuses(session, f"CREATE {kind} kept AS SELECT value FROM late", 'late rows of "readings"')

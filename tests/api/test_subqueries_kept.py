@@ -123,3 +123,23 @@ def test_what_is_watched_by_keys_may_be_asked_to_be_incremental(three: Any) -> N
 def test_what_any_row_may_depend_on_is_refused_under_incremental(three: Any, query: str, reason: str) -> None:
     error = fault(lambda: three.sql(f"CREATE MATERIALIZED VIEW m WITH (refresh = 'incremental') AS {query}"))
     assert reason in str(error)
+
+
+def test_a_constraint_that_came_later_says_nothing_of_the_rows_before_it(db: Any) -> None:
+    db.sql("CREATE TABLE a (k int); CREATE TABLE c (k int)")
+    db.sql("INSERT INTO a VALUES (1), (2); INSERT INTO c VALUES (1), (NULL)")
+    query = "SELECT k FROM a WHERE k NOT IN (SELECT k FROM c)"
+    db.sql(f"CREATE MATERIALIZED VIEW m WITH (refresh = 'on demand') AS {query}")
+    db.sql("DELETE FROM c WHERE k IS NULL")
+    db.sql("ALTER TABLE a ALTER COLUMN k SET NOT NULL; ALTER TABLE c ALTER COLUMN k SET NOT NULL")
+    db.sql("REFRESH MATERIALIZED VIEW m")
+    assert rows(db, "SELECT * FROM m") == rows(db, query) == [(2,)]
+
+
+def test_spark_computes_what_changes_of_rows_with_scalar_queries(three: Any) -> None:
+    query = "SELECT id, (SELECT max(j) FROM b WHERE b.k = a.k) AS n FROM a"
+    three.sql("SET kernel = 'spark'")
+    three.sql(f"CREATE MATERIALIZED VIEW m AS {query}")
+    for commit in ("INSERT INTO a VALUES (3, 1, 1)", "UPDATE b SET j = 7 WHERE id = 1", "DELETE FROM a WHERE id = 1"):
+        three.sql(commit)
+        assert rows(three, "SELECT * FROM m") == rows(three, query), f"after {commit}"

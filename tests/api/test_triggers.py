@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import sys
+import types
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +72,40 @@ def test_a_trigger_that_wants_to_end_the_program_is_tried_and_parked_as_well(wat
     assert [change.row["acct"] for change in called] == [1, 1, 1, 2, 2, 2]
     errors = [error for (error,) in watched.sql("SELECT error FROM dead_warn ORDER BY scn").fetchall()]
     assert [error.split(":")[0] for error in errors] == ["SystemExit", "KeyboardInterrupt"]
+
+
+def test_what_a_trigger_says_and_does_to_a_change_does_not_keep_it_from_being_parked(
+    db: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Speechless(Exception):
+        def __str__(self) -> str:
+            raise ValueError("no words")
+
+    raised = {1: ValueError("a\0b"), 2: ValueError("half \udc80"), 3: Speechless(), 4: ValueError("enough")}
+
+    def fail(change: Any) -> None:
+        number = change.row["id"]
+        change.row.clear()
+        change.row[("no", "JSON")] = change.row
+        raise raised[number]
+
+    monkeypatch.setitem(sys.modules, "careless", types.SimpleNamespace(fail=fail))
+    db.sql("CREATE TABLE t (id int, raw bytea, x double precision, doc json, list int[], long interval)")
+    db.sql("CREATE CONTINUOUS QUERY q COMPUTE ON COMMIT AS SELECT * FROM t")
+    db.sql("CREATE TRIGGER warn ON q FOR EACH ROW EXECUTE 'careless:fail'")
+    for number in raised:
+        db.sql(f"INSERT INTO t VALUES ({number}, '\\x00ff', 'NaN', '{{\"a\": 1}}', '{{1,NULL}}', '1 day 2 hours')")
+    wait_for(lambda: len(rows(db, "SELECT * FROM dead_warn")) == len(raised))
+    parked = db.sql("SELECT error, row FROM dead_warn ORDER BY scn").fetchall()
+    said = [error.partition(" (/")[0] for error, _ in parked]
+    assert said == [
+        r"ValueError: a\x00b",
+        r"ValueError: half \udc80",
+        "Speechless: (its text cannot be told)",
+        "ValueError: enough",
+    ]
+    whole = {"raw": r"\x00ff", "x": "NaN", "doc": {"a": 1}, "list": [1, None], "long": "1 day 02:00:00"}
+    assert [json.loads(row) for _, row in parked] == [{"id": number, **whole} for number in raised]
 
 
 def test_triggers_go_on_after_a_restart_without_one_call_more(database: Any, tmp_path: Path, called: list[Any]) -> None:

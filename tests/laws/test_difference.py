@@ -39,7 +39,7 @@ def commits(seed: int, count: int) -> list[Image]:
 def check_change(query: str, before: Image, after: Image, seed: object) -> None:
     judge = Judge()
     want = judge.true_change(query, before, after)
-    for how in ({}, {"uses_keys": False}, {"uses_units": "both"}, {"in_full": True}):
+    for how in ({}, {"same_constraints": False}, {"uses_units": "both"}, {"in_full": True}):
         found = judge.change(query, [before, after], **how)
         assert found is not None
         rows, plan = found
@@ -74,7 +74,7 @@ def test_changes_by_what_is_kept_are_the_same() -> None:
 
 
 def is_kept(query: str) -> bool:
-    return bind_backing(parse_query(query), Schema(), CONTEXT, {}, uses_keys=True) is not None
+    return bind_backing(parse_query(query), Schema(), CONTEXT, {}, same_constraints=True) is not None
 
 
 def check_kept(query: str, seed: int, count: int) -> int:
@@ -82,7 +82,7 @@ def check_kept(query: str, seed: int, count: int) -> int:
     random, images, parts, enough = Random(seed), commits(seed, count), None, 0
     for number, (before, after) in enumerate(zip(images, images[1:], strict=False)):
         judge, kinds = Judge(), changed_between(before, after)
-        plan = bind_backing(parse_query(query), Schema(), CONTEXT, kinds, uses_keys=True)
+        plan = bind_backing(parse_query(query), Schema(), CONTEXT, kinds, same_constraints=True)
         if plan is None:
             parts = None
             continue

@@ -216,6 +216,12 @@ def _write_json(file: BinaryIO, batches: Iterable[pa.Table], types: Sequence[Typ
     return rows
 
 
+def json_object(columns: Iterable[tuple[str, Type]], row: Mapping[str, object]) -> str:
+    """One row of plain Python values, written as a row of a file is."""
+    fields = (f"{json.dumps(name, ensure_ascii=False)}:{_json_value(row[name], type)}" for name, type in columns)
+    return "{" + ",".join(fields) + "}"
+
+
 def _json_texts(column: pa.ChunkedArray, type: Type) -> list[str]:
     if type.is_integer or type.name == "numeric":
         return cast("list[str]", pc.fill_null(texts_of(column, type), "null").to_pylist())

@@ -52,18 +52,18 @@ class BackingPlan:
 
 
 def bind_backing(
-    query: Sql, schema: Schema, context: BindContext, changed: Mapping[int, Changed], *, uses_keys: bool
+    query: Sql, schema: Schema, context: BindContext, changed: Mapping[int, Changed], *, same_constraints: bool
 ) -> BackingPlan | None:
     """None: nothing can be kept of it."""
     binding, tree, _ = bound_tree(query, schema, context)
-    found = _part(Terms(Images(binding, changed), uses_keys), tree)
+    found = _part(Terms(Images(binding, changed, same_constraints)), tree)
     if found is None:
         return None
     what, part = found
     everything = part.whole()
     known = digest(identity(binding, everything) + str(part.stored))
     binding_of_fold, tree, _ = bound_tree(query, schema, context)
-    terms = Terms(Images(binding_of_fold, changed), uses_keys)
+    terms = Terms(Images(binding_of_fold, changed, same_constraints))
     again = _part(terms, tree)
     assert again is not None
     folded = again[1].fold()

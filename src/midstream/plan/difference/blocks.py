@@ -84,7 +84,11 @@ def _components(terms: Terms, query: exp.Select) -> list[_Component]:
     inner: list[_Component] = []
     for item in items:
         inner.append(_Component(_tag([item], len(inner)), _name(terms, [item]), _rows(terms, item), item))
-    inner = foreign_keys.in_order(terms, query, inner) if terms.uses_keys else sorted(inner, key=lambda c: -c.rows)
+    inner = (
+        foreign_keys.in_order(terms, query, inner)
+        if terms.images.same_constraints
+        else sorted(inner, key=lambda c: -c.rows)
+    )
     dependents = [
         _Component(_tag(found.nodes, len(inner) + place), _name(terms, found.nodes), 0, dependent=found)
         for place, found in enumerate(dependents_of(terms.images, query))

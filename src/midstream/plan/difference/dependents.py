@@ -249,4 +249,4 @@ def _is_required(images: Images, where: Node, value: Node) -> bool:
     item = next((item for item in items_of(scope) if item.alias == value.table), None)
     table = images.table_of(item) if isinstance(item, exp.Table) else None
     column = table.column(value.name) if table is not None else None
-    return column is not None and column.not_null
+    return column is not None and column.not_null and images.same_constraints

@@ -117,7 +117,7 @@ def proof_of_empty(terms: Terms, query: exp.Select, components: Sequence[C], pla
     """Why the term of a component gives nothing."""
     own = components[place]
     change = terms.images.change_of(own.item) if own.item is not None else None
-    if change is None or not terms.uses_keys:
+    if change is None or not terms.images.same_constraints:
         return None
     places = {id(component.item): number for number, component in enumerate(components)}
     for reference in references_in(terms, query):
@@ -152,7 +152,7 @@ def unit_of(
     """The parent whose rows the rows of a child probably came with, or went with, and the columns that meet."""
     own = components[place]
     change = terms.images.change_of(own.item) if own.item is not None else None
-    if change is None or change.kind == "mixed" or not terms.uses_keys or terms.uses_units == "none":
+    if change is None or change.kind == "mixed" or not terms.images.same_constraints or terms.uses_units == "none":
         return None
     # A parent that rows came to stands before its child, and one that rows went from behind it.
     others = components[:place] if change.kind == "insert" else components[place + 1 :]

@@ -45,6 +45,8 @@ _SETTLED, _PLACE = "settled", "place"
 class Images:
     binding: Binding
     changed: Mapping[int, Changed]
+    same_constraints: bool = True
+    """Whether the tables had their constraints before, too: what these prove of now, they prove of then."""
     watched: set[int] = field(default_factory=set)
     """The places of tables whose change some term has, or was proved to need none."""
 

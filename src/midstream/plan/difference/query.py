@@ -50,17 +50,17 @@ def bind_difference(
     context: BindContext,
     changed: Mapping[int, Changed],
     *,
-    uses_keys: bool = True,
+    same_constraints: bool = True,
     uses_units: Units = "none",
     in_full: bool = False,
     by_commit: bool = False,
     has_backing: bool = False,
 ) -> Difference | None:
-    """`changed`: the tables that changed, by their ids; `uses_keys`: foreign keys held before and after; `in_full`: the
-    query is computed before and after, and compared; `by_commit`: each row says which commit it is a change of;
-    `has_backing`: what can be kept of its groups or frames is. None: it cannot."""
+    """`changed`: the tables that changed, by their ids; `same_constraints`: tables had their constraints before, too;
+    `in_full`: the query is computed before and after, and compared; `by_commit`: each row says which commit it is a
+    change of; `has_backing`: what can be kept of its groups or frames is. None: it cannot."""
     binding, tree, outputs = bound_tree(query, schema, context)
-    terms = Terms(Images(binding, changed), uses_keys, uses_units, by_commit, has_backing)
+    terms = Terms(Images(binding, changed, same_constraints), uses_units, by_commit, has_backing)
     try:
         found = terms.recomputed(tree, "refresh = 'full'") if in_full else terms.of_query(tree)
     except NotSeparable:

@@ -41,8 +41,6 @@ class Terms:
     """Makes terms, and notes what it did for EXPLAIN."""
 
     images: Images
-    uses_keys: bool = True
-    """Whether foreign keys may prove that a term is empty."""
     uses_units: Units = "none"
     by_commit: bool = False
     """Whether each row says which commit it is a change of: only rows that came and went tell that."""

@@ -33,8 +33,12 @@ SPARK_SETTINGS: dict[str, str] = {
     "spark.sql.parser.quotedRegexColumnNames": "false",
     "spark.sql.mapKeyDedupPolicy": "EXCEPTION",
     "spark.sql.legacy.timeParserPolicy": "CORRECTED",
-    # Where a branch of UNION ALL has a column twice, once to be sorted by, the rule makes them one and breaks the plan.
-    "spark.sql.optimizer.excludedRules": "org.apache.spark.sql.catalyst.optimizer.RemoveRedundantAliases",
+    # RemoveRedundantAliases: where a branch of UNION ALL has a column twice, once to sort by, it makes them one and
+    # breaks the plan. PushProjectionThroughUnion: it looks for the columns of a scalar query in the branches.
+    "spark.sql.optimizer.excludedRules": ",".join(
+        f"org.apache.spark.sql.catalyst.optimizer.{rule}"
+        for rule in ("RemoveRedundantAliases", "PushProjectionThroughUnion")
+    ),
 }
 _QUERIES = (exp.Select, exp.SetOperation, exp.Values, exp.Subquery)
 

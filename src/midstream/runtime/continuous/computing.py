@@ -167,7 +167,7 @@ class Plans:
         self,
         state: CatalogState,
         changed: Mapping[int, Changed],
-        uses_keys: bool,
+        same_constraints: bool,
         by_commit: bool = False,
         units: Units = "none",
         has_backing: bool = False,
@@ -177,14 +177,14 @@ class Plans:
         self.bound(state)
         # In which order the terms are depends on which tables are large, roughly.
         sizes = tuple((id, len(str(change.rows))) for id, change in sorted(changed.items()))
-        key = (_kinds_of(changed), sizes, uses_keys, units, by_commit, has_backing, in_full)
+        key = (_kinds_of(changed), sizes, same_constraints, units, by_commit, has_backing, in_full)
         if key not in self._known:
             self._known[key] = bind_difference(
                 self._sql(),
                 StateSchema(self.store.catalog, state),
                 context_at(state),
                 changed,
-                uses_keys=uses_keys,
+                same_constraints=same_constraints,
                 uses_units=units,
                 in_full=in_full or self.query.refresh == "full",
                 by_commit=by_commit,
@@ -192,16 +192,18 @@ class Plans:
             )
         return self._known[key]
 
-    def backing(self, state: CatalogState, changed: Mapping[int, Changed], uses_keys: bool) -> BackingPlan | None:
+    def backing(
+        self, state: CatalogState, changed: Mapping[int, Changed], same_constraints: bool
+    ) -> BackingPlan | None:
         """What is kept of it; None: nothing can be."""
         if self.query.refresh == "full":
             return None
         self.bound(state)
-        key = (_kinds_of(changed), uses_keys)
+        key = (_kinds_of(changed), same_constraints)
         if key not in self._known_backing:
             schema = StateSchema(self.store.catalog, state)
             self._known_backing[key] = bind_backing(
-                self._sql(), schema, context_at(state), changed, uses_keys=uses_keys
+                self._sql(), schema, context_at(state), changed, same_constraints=same_constraints
             )
         return self._known_backing[key]
 
@@ -226,10 +228,10 @@ class Plans:
         }
 
     def changed(self, between: Between) -> tuple[dict[int, Changed], bool]:
-        """Which of its tables changed, and whether what is known of their keys held all along."""
+        """Which of its tables changed, and whether they had their constraints before, too."""
         tables = self.tables(between.state)
-        uses_keys = all(between.before.relations.get(table.name) == table for table in tables)
-        return changes_between(self.store, tables, between), uses_keys
+        same_constraints = all(between.before.relations.get(table.name) == table for table in tables)
+        return changes_between(self.store, tables, between), same_constraints
 
     def change(
         self,
@@ -241,14 +243,14 @@ class Plans:
     ) -> Change | Unchanged | None:
         """`kept`: what was kept of it before. None: with `by_commit`, that commits cannot be told
         apart."""
-        changed, uses_keys = self.changed(between)
+        changed, same_constraints = self.changed(between)
         if not changed:
             return UNCHANGED
         self.check_same(between)
         if in_full:
-            difference = self.difference(between.state, changed, uses_keys, by_commit, in_full=True)
+            difference = self.difference(between.state, changed, same_constraints, by_commit, in_full=True)
         else:
-            difference = self._best(between, changed, uses_keys, by_commit, kept is not None)
+            difference = self._best(between, changed, same_constraints, by_commit, kept is not None)
         if difference is None:
             return None
         if difference.query is None:
@@ -263,18 +265,23 @@ class Plans:
         return Change(choice.kernel, sources, difference.query.sql(choice.kernel), difference)
 
     def _best(
-        self, between: Between, changed: Mapping[int, Changed], uses_keys: bool, by_commit: bool, has_backing: bool
+        self,
+        between: Between,
+        changed: Mapping[int, Changed],
+        same_constraints: bool,
+        by_commit: bool,
+        has_backing: bool,
     ) -> Difference | None:
         """Rows that came, or went, together with the rows that they refer to need not meet the whole table of these."""
         wanted = database_setting(self.store, "foreign_key_units")
-        if wanted != "off" and uses_keys:
-            near = self.difference(between.state, changed, uses_keys, by_commit, "near", has_backing)
+        if wanted != "off" and same_constraints:
+            near = self.difference(between.state, changed, same_constraints, by_commit, "near", has_backing)
             if near is not None and near.units and (wanted == "on" or self._are_worth_it(near.units, changed)):
                 if all(self._holds(unit, between) for unit in near.units):
                     return near
                 if wanted == "on":
-                    return self.difference(between.state, changed, uses_keys, by_commit, "both", has_backing)
-        return self.difference(between.state, changed, uses_keys, by_commit, has_backing=has_backing)
+                    return self.difference(between.state, changed, same_constraints, by_commit, "both", has_backing)
+        return self.difference(between.state, changed, same_constraints, by_commit, has_backing=has_backing)
 
     def _are_worth_it(self, units: Sequence[Unit], changed: Mapping[int, Changed]) -> bool:
         return any(changed[unit.parent.id].rows >= LARGE for unit in units)

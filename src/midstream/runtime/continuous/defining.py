@@ -198,6 +198,13 @@ def _check_source(relation: object, source: str, query: Sql) -> None:
             hint=f'Read "{relation.name}": what comes out are its changes. Or read the log in an ordinary view.',
             position=log or place_of_relation(query, relation.name),
         )
+    if source == "late" and isinstance(relation, Stream):
+        raise Unsupported(
+            f'what is kept by changes cannot read the late rows of "{relation.name}"',
+            detail="They have no change log.",
+            hint="Read them in an ordinary view.",
+            position=place_of_relation(query, f"late_{relation.name}"),
+        )
 
 
 def _columns(bound: BoundQuery, query: Sql) -> tuple[tuple[str, Type], ...]:

@@ -12,12 +12,14 @@ import json
 import threading
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from midstream.errors import Closed, OutOfResources, TransactionConflict, UndefinedName
+from midstream.ingest.export import json_object
 from midstream.ingest.kernel_parquet import from_parquet
 from midstream.ingest.sources import ArrowSource
 from midstream.kernels import quote_name
@@ -305,12 +307,13 @@ class Triggers:
                 return
             error = self._call(trigger, change)
             if error is not None:
-                self._put_aside(trigger, change, error)
+                self._put_aside(trigger, query, change, error)
             readers.move(query, name, (change.scn, change.number))
 
     def _call(self, trigger: Trigger, change: Change) -> BaseException | None:
         """None if it worked; else what it raised the last time of all. Closed before that, it has not been tried.
-        A function that wants to end the program ends nothing: it is called in a thread that serves others, too."""
+        Each try has the change to itself, whatever the one before did to it. A function that wants to end the program
+        ends nothing: it is called in a thread that serves others, too."""
         if trigger.channel is not None:
             for take in list(self._listeners.get(trigger.channel, [])):
                 with contextlib.suppress(BaseException):
@@ -321,23 +324,21 @@ class Triggers:
             if attempt and self._stop.wait(0.05 * 4 ** (attempt - 1)):
                 raise Closed("the database is closed", hint="The change is tried again when it is opened.")
             try:
-                function_of(str(trigger.function))(change)
+                function_of(str(trigger.function))(deepcopy(change))
                 return None
             except BaseException as error:
                 failure = error
         return failure
 
-    def _put_aside(self, trigger: Trigger, change: Change, error: BaseException) -> None:
+    def _put_aside(self, trigger: Trigger, query: ContinuousQuery, change: Change, error: BaseException) -> None:
         """Into dead_<trigger>, with the error."""
-        last = traceback.extract_tb(error.__traceback__)[-1] if error.__traceback__ is not None else None
-        where = f" ({last.filename}, line {last.lineno})" if last is not None else ""
         row = {
             "id": "/".join(map(str, change.id)),
             "scn": change.scn,
             "kind": change.kind,
-            "row": json.dumps(change.row, default=str),
-            "old": json.dumps(change.old, default=str) if change.old is not None else None,
-            "error": f"{type(error).__name__}: {error}{where}",
+            "row": json_object(query.output_columns, change.row),
+            "old": json_object(query.columns, change.old) if change.old is not None else None,
+            "error": told(error),
             "failed_at": datetime.now(timezone.utc),
         }
 
@@ -352,6 +353,18 @@ class Triggers:
             writer.insert_values(table, list(table.columns), [[row.get(column.name) for column in table.columns]])
 
         _committed(self._store, work)
+
+
+def told(error: BaseException) -> str:
+    """An error of somebody else's function as a text that can be stored, whatever is in it."""
+    try:
+        words = str(error)
+    except Exception:
+        words = "(its text cannot be told)"
+    last = traceback.extract_tb(error.__traceback__)[-1] if error.__traceback__ is not None else None
+    where = f" ({last.filename}, line {last.lineno})" if last is not None else ""
+    text = f"{type(error).__name__}: {words}{where}"
+    return text.encode(errors="backslashreplace").decode().replace("\0", "\\x00")
 
 
 def dead_letters(trigger: str) -> str:
