@@ -140,6 +140,8 @@ def test_spark_computes_what_changes_of_rows_with_scalar_queries(three: Any) -> 
     query = "SELECT id, (SELECT max(j) FROM b WHERE b.k = a.k) AS n FROM a"
     three.sql("SET kernel = 'spark'")
     three.sql(f"CREATE MATERIALIZED VIEW m AS {query}")
-    for commit in ("INSERT INTO a VALUES (3, 1, 1)", "UPDATE b SET j = 7 WHERE id = 1", "DELETE FROM a WHERE id = 1"):
+    of_both = "BEGIN; INSERT INTO a VALUES (4, 2, 1); INSERT INTO b VALUES (9, 2, 5); COMMIT"
+    of_one = ("INSERT INTO a VALUES (3, 1, 1)", "UPDATE b SET j = 7 WHERE id = 1", "DELETE FROM a WHERE id = 1")
+    for commit in (*of_one, of_both):
         three.sql(commit)
         assert rows(three, "SELECT * FROM m") == rows(three, query), f"after {commit}"

@@ -34,10 +34,11 @@ SPARK_SETTINGS: dict[str, str] = {
     "spark.sql.mapKeyDedupPolicy": "EXCEPTION",
     "spark.sql.legacy.timeParserPolicy": "CORRECTED",
     # RemoveRedundantAliases: where a branch of UNION ALL has a column twice, once to sort by, it makes them one and
-    # breaks the plan. PushProjectionThroughUnion: it looks for the columns of a scalar query in the branches.
+    # breaks the plan. The others push scalar queries into the branches of a union, and then look there for the columns
+    # of the union.
     "spark.sql.optimizer.excludedRules": ",".join(
         f"org.apache.spark.sql.catalyst.optimizer.{rule}"
-        for rule in ("RemoveRedundantAliases", "PushProjectionThroughUnion")
+        for rule in ("RemoveRedundantAliases", "PushProjectionThroughUnion", "CombineUnions")
     ),
 }
 _QUERIES = (exp.Select, exp.SetOperation, exp.Values, exp.Subquery)
