@@ -87,7 +87,7 @@ class Database:
     def subscribe(self, name: str, *, snapshot: bool = False, after: int | None = None) -> Subscription:
         """What a view hands out from now on, or after an SCN; with `snapshot`, what it has now comes first."""
         self._check_open()
-        return subscribe(self._store, name, snapshot=snapshot, after=after)
+        return subscribe(self._store, self._store.catalog.state.name_of(name), snapshot=snapshot, after=after)
 
     def listen(self, channel: str) -> Notifications:
         """What triggers with NOTIFY tell a channel from now on."""
@@ -97,7 +97,7 @@ class Database:
     def wait(self, name: str, scn: int, timeout: float | None = None) -> None:
         """Returns when a continuous query or a view has computed up to a commit."""
         self._check_open()
-        wait(self._store, name, scn, timeout)
+        wait(self._store, self._store.catalog.state.name_of(name), scn, timeout)
 
     def session(self) -> Session:
         """Another session, with its own transaction and settings."""

@@ -90,6 +90,14 @@ def test_subscribe_goes_on_after_a_commit(bank: Any) -> None:
     assert "nobody" in str(fault(lambda: bank.sql("SUBSCRIBE TO nobody")))
 
 
+def test_names_are_found_as_sql_would_find_them(bank: Any) -> None:
+    with bank.subscribe("RED") as feed:
+        bank.wait("Red", pay(bank, 1, -5), timeout=PATIENCE)
+        assert heard(feed, 1) == [("I", 1, -5)]
+    for ask in (lambda: bank.subscribe("rad"), lambda: bank.wait("rad", 1)):
+        assert fault(ask).hint == 'Did you mean "red"?'
+
+
 def test_every_kind_of_view_has_subscribers(bank: Any) -> None:
     bank.sql("CREATE VIEW plain AS SELECT acct, count(*) AS n FROM payments GROUP BY acct")
     bank.sql(

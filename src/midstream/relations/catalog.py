@@ -89,6 +89,13 @@ class CatalogState:
     versions: Mapping[int, int]
     """Delta version of each table, by its id."""
 
+    def name_of(self, written: str) -> str:
+        """What Python calls a relation: its name as it is spelled, as SQL reads it in quotes, or without."""
+        if written in self.relations:
+            return written
+        quoted = len(written) > 2 and written.startswith('"') and written.endswith('"')
+        return written[1:-1].replace('""', '"') if quoted else written.lower()
+
     def table_by_id(self, id: int) -> Table:
         return next(r for r in self.relations.values() if isinstance(r, Table) and r.id == id)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from midstream.ingest.sources import FileSource, FrameSource, RowSource, read_source
-from midstream.relations.catalog import CatalogState
 from midstream.relations.stream import Stream
 from midstream.runtime import copying
 from midstream.runtime.writing import Writer
@@ -12,24 +11,17 @@ from midstream.serving.result import Result
 from midstream.serving.session import Session
 
 
-def _known_name(name: str, state: CatalogState) -> str:
-    """A name as it is spelled, as SQL reads it in quotes, or as SQL reads it without."""
-    if name in state.relations:
-        return name
-    quoted = len(name) > 2 and name.startswith('"') and name.endswith('"')
-    return name[1:-1].replace('""', '"') if quoted else name.lower()
-
-
 def insert(session: Session, name: str, data: object) -> Result:
     source = read_source(data)
     if isinstance(source, RowSource):
-        known = session.store.catalog.state.relations.get(_known_name(name, session.store.catalog.state))
+        state = session.store.catalog.state
+        known = state.relations.get(state.name_of(name))
         columns = None if source.by_name else getattr(known, "columns", ())
         if isinstance(known, Stream) and (result := session.gathered(known, source.rows, columns)) is not None:
             return result
 
     def work(writer: Writer) -> int:
-        table = target_of(writer.transaction, _known_name(name, writer.transaction.state), "insert into")
+        table = target_of(writer.transaction, writer.transaction.state.name_of(name), "insert into")
         if isinstance(source, FileSource):
             return copying.copy_path(writer, table, str(data), {"format": source.format, **source.options})
         if isinstance(source, FrameSource):

@@ -21,6 +21,7 @@ from typing import Protocol
 
 from midstream.errors import Closed, HistoryGone, InvalidParameter, OutOfResources, UndefinedName, WrongObject
 from midstream.ingest.arrow_types import to_rows
+from midstream.plan.scopes import did_you_mean
 from midstream.relations.query import ContinuousQuery, MaterializedView
 from midstream.relations.view import ContinuousView, View
 from midstream.runtime.continuous.changes import END, Change, Place, changes_in
@@ -394,7 +395,7 @@ class _Told:
 def subscribe(store: Store, name: str, *, snapshot: bool, after: int | None) -> Subscription:
     relation = store.catalog.state.relations.get(name)
     if relation is None:
-        raise UndefinedName(f'relation "{name}" does not exist')
+        raise UndefinedName(f'relation "{name}" does not exist', hint=did_you_mean(name, store.catalog.state.relations))
     if after is not None:
         _check_scn(after)
     if after is not None and after > store.catalog.state.scn:

@@ -19,6 +19,8 @@ from midstream.sql.relations import RelationReader
 
 _MAX_SET_OPERATIONS = 100
 
+_ANY_ROWS = ["exists", "(", "select"]
+
 
 class QueryReader(RelationReader):
     def query(self) -> exp.Expression:
@@ -157,9 +159,12 @@ class QueryReader(RelationReader):
         distinct = self._distinct()
         if distinct is not None:
             select.set("distinct", distinct)
-        if self.sees_any("from", "where") or self.at_end or self.sees(")"):
+        if self.sees("from") and self._is_asked_for_rows():
+            select.set("expressions", [exp.Literal.number(1)])
+        elif self.sees_any("from", "where", ")") or self.at_end:
             self.fail_here()
-        select.set("expressions", self.list_of(self._target))
+        else:
+            select.set("expressions", self.list_of(self._target))
         if self.sees("into"):
             self.refuse("SELECT … INTO", hint="Use CREATE TABLE name AS SELECT ….")
         self._from(select)
@@ -169,6 +174,10 @@ class QueryReader(RelationReader):
         if self.sees("qualify"):
             self.refuse("QUALIFY", hint="Filter the window function in an outer query.")
         return select
+
+    def _is_asked_for_rows(self) -> bool:
+        """EXISTS (SELECT FROM …): whether there are any, whatever their columns."""
+        return self.index > 2 and [token.value for token in self.tokens[self.index - 3 : self.index]] == _ANY_ROWS
 
     def _distinct(self) -> exp.Distinct | None:
         token = self.token

@@ -31,6 +31,7 @@ from midstream.errors import (
     WrongObject,
 )
 from midstream.maintenance.engine import Cancellation
+from midstream.plan.scopes import did_you_mean
 from midstream.relations.catalog import CatalogState, ReaderEntry
 from midstream.relations.query import ContinuousQuery, MaterializedView
 from midstream.relations.schema import Relation
@@ -244,7 +245,8 @@ class Queries:
     def find(self, name: str) -> Kept:
         relation = self._store.catalog.state.relations.get(name)
         if relation is None:
-            raise UndefinedName(f'continuous query "{name}" does not exist')
+            known = self._store.catalog.state.relations
+            raise UndefinedName(f'continuous query "{name}" does not exist', hint=did_you_mean(name, known))
         if not isinstance(relation, ContinuousQuery | MaterializedView):
             raise WrongObject(f'"{name}" is neither a continuous query nor a materialized view')
         return relation
