@@ -9,13 +9,11 @@ from __future__ import annotations
 import os
 import tempfile
 import threading
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import duckdb
-import pyarrow as pa
 
 from midstream.errors import InternalError
 from midstream.spark.kept_inputs import KeptInputs
@@ -43,8 +41,6 @@ class _Database:
 _databases: dict[tuple[Limits, str], _Database] = {}
 _opening = threading.Lock()
 _MOST_DATABASES = 8
-_BATCH_ROWS = 65_536
-_LONG_TEXT = 1_000
 
 _SETTINGS: Mapping[str, object] = {
     "TimeZone": "UTC",
@@ -85,25 +81,12 @@ def forget(folder: str) -> None:
         _databases.pop(key).close()
 
 
-def one_select(connection: duckdb.DuckDBPyConnection, sql: str) -> duckdb.DuckDBPyRelation:
+def run_one_select(connection: duckdb.DuckDBPyConnection, sql: str) -> duckdb.DuckDBPyRelation:
     """The relation of exactly one SELECT, read once: no other statement can come in, whatever the text says."""
-    return connection.sql(_the_select(connection, sql))
-
-
-def run_one_select(connection: duckdb.DuckDBPyConnection, sql: str) -> pa.RecordBatchReader:
-    """The rows of exactly one SELECT. DuckDB plans a relation twice, first for its columns, and copies the rows of a
-    cursor once more: what takes long to plan has few rows most often, and a copy of few costs nothing."""
-    if len(sql) < _LONG_TEXT:
-        return one_select(connection, sql).to_arrow_reader(_BATCH_ROWS)
-    with warnings.catch_warnings(action="ignore", category=UserWarning):
-        return connection.execute(_the_select(connection, sql)).to_arrow_reader(_BATCH_ROWS)
-
-
-def _the_select(connection: duckdb.DuckDBPyConnection, sql: str) -> duckdb.Statement:
     statements = connection.extract_statements(sql)
     if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
         raise InternalError("a piece must be one SELECT", detail=sql)
-    return statements[0]
+    return connection.sql(statements[0])
 
 
 def run_one_copy(connection: duckdb.DuckDBPyConnection, sql: str) -> None:

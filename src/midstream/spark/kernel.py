@@ -56,6 +56,7 @@ ROW_GROUP_ROWS = 122_880
 _KEPT = "COMPRESSION snappy"
 _READ_SOON = "COMPRESSION uncompressed, WRITE_BLOOM_FILTER false, DICTIONARY_SIZE_LIMIT 1000"
 """Nobody looks for single values in what is read whole; large dictionaries cost more to build than they save."""
+_BATCH_ROWS = 65_536
 _CANCEL_POLL_SECONDS = 0.1
 
 
@@ -233,7 +234,8 @@ class _Run:
     def _store(self, sql: str) -> Stored:
         self.results += 1
         path = self.folder / f"{self.name}-{self.results}.arrow"
-        return store(duckdb_connection.run_one_select(self.connection, self.names.before(sql)), path)
+        relation = duckdb_connection.run_one_select(self.connection, self.names.before(sql))
+        return store(relation.to_arrow_reader(_BATCH_ROWS), path)
 
 
 def store(reader: pa.RecordBatchReader, path: Path) -> Stored:
@@ -339,7 +341,7 @@ def _stored_columns(connection: duckdb.DuckDBPyConnection, sql: str, columns: Se
     text takes as long as to run it over few rows."""
     if not any("interval" in str(type_) for _, type_ in columns):
         return [f"CAST(#{place} AS {duckdb_type(t)}) AS {quote_name(n)}" for place, (n, t) in enumerate(columns, 1)]
-    relation = duckdb_connection.one_select(connection, sql)
+    relation = duckdb_connection.run_one_select(connection, sql)
     sources = zip(relation.columns, relation.types, columns, strict=True)
     return [_stored(source, str(given), *column) for source, given, column in sources]
 

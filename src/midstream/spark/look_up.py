@@ -20,7 +20,7 @@ def look_up(piece: Piece, limits: Limits, folder: str) -> Answer:
         connection = duckdb_connection.connect(limits, folder)
         try:
             sql = define_inputs(connection, piece).before(piece.sql)
-            return Answer(plain_table(duckdb_connection.one_select(connection, sql).to_arrow_table()))
+            return Answer(plain_table(duckdb_connection.run_one_select(connection, sql).to_arrow_table()))
         finally:
             connection.close()
     except KeyboardInterrupt:
