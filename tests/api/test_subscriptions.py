@@ -98,6 +98,14 @@ def test_names_are_found_as_sql_would_find_them(bank: Any) -> None:
         assert fault(ask).hint == 'Did you mean "red"?'
 
 
+def test_a_query_that_is_there_is_not_made_again(bank: Any) -> None:
+    other = "CREATE CONTINUOUS QUERY {}red AS SELECT acct FROM payments"
+    assert fault(lambda: bank.sql(other.format(""))).sqlstate == "42P07"
+    before = bank.sql("SHOW CONTINUOUS QUERIES").fetchall()
+    bank.sql(other.format("IF NOT EXISTS "))
+    assert bank.sql("SHOW CONTINUOUS QUERIES").fetchall() == before
+
+
 def test_every_kind_of_view_has_subscribers(bank: Any) -> None:
     bank.sql("CREATE VIEW plain AS SELECT acct, count(*) AS n FROM payments GROUP BY acct")
     bank.sql(

@@ -379,6 +379,7 @@ class DefinitionReader(QueryReader):
     # --- continuous queries, triggers, queues ----------------------------------------------------
 
     def _create_continuous_query(self) -> s.CreateContinuousQuery:
+        if_not_exists = self._if_not_exists()
         name = self.relation_name()
         key: tuple[str, ...] = ()
         compute: s.Compute | None = None
@@ -397,7 +398,8 @@ class DefinitionReader(QueryReader):
             else:
                 self.fail_at(token)
         self.expect("as")
-        return s.CreateContinuousQuery(name, self.sql(self.query), key, compute, destination, options)
+        query = self.sql(self.query)
+        return s.CreateContinuousQuery(name, query, key, compute, destination, options, if_not_exists)
 
     def _compute(self) -> s.Compute:
         if self.take("on", "commit"):

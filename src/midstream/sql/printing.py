@@ -275,7 +275,7 @@ def _(statement: s.CreatePartView) -> str:
 
 @to_sql.register
 def _(statement: s.CreateContinuousQuery) -> str:
-    parts = [f"CREATE CONTINUOUS QUERY {quote_name(statement.name)}"]
+    parts = [f"CREATE CONTINUOUS QUERY {_if_not(statement.if_not_exists)}{quote_name(statement.name)}"]
     if statement.primary_key:
         parts.append(f"PRIMARY KEY ({_names(statement.primary_key)})")
     if statement.compute is not None:

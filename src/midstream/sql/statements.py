@@ -376,6 +376,7 @@ class CreateContinuousQuery(Statement):
     compute: Compute | None = None
     destination: Destination | None = None
     options: Options = field(default_factory=dict)
+    if_not_exists: bool = False
 
 
 @dataclass(frozen=True)

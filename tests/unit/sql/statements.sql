@@ -268,6 +268,8 @@ SELECT cq_recompute('negative_balance');
 CREATE TRIGGER warn ON negative_balance FOR EACH ROW EXECUTE 'pkg.module:function';
 -- CreateTrigger
 CREATE TRIGGER warn ON negative_balance FOR EACH ROW NOTIFY channel;
+-- CreateContinuousQuery
+CREATE CONTINUOUS QUERY IF NOT EXISTS changes DESTINATION QUEUE q AS SELECT * FROM t;
 -- CreateQueue
 CREATE QUEUE IF NOT EXISTS q;
 -- Select

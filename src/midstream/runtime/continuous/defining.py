@@ -68,8 +68,12 @@ class Definition:
 
 def create_continuous_query(writer: Writer, statement: CreateContinuousQuery) -> list[str]:
     """Returns notices."""
+    from midstream.runtime.definitions import is_there
+
     transaction = writer.transaction
     state = transaction.state
+    if is_there(state, statement.name, statement.if_not_exists):
+        return []
     check_free(state, statement.name)
     query = defined_query(writer, statement)
     _check_is_there(transaction, query, statement)
