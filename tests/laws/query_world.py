@@ -31,6 +31,7 @@ from random_changes import (
     GrowthMaker,
     ShapedQuery,
     TransactionMaker,
+    alteration,
     awkward_schema,
     random_schema,
 )
@@ -210,6 +211,7 @@ class QueryWorld:
         self.story: list[str] = []
         self.last_scn = 0
         self.refused = 0
+        self.dropped: set[str] = set()
         self.judge = psycopg.connect(dsn, autocommit=True, options="-c timezone=UTC -c statement_timeout=20000")
         schema = f"queries_{next(_schemas)}"
         self.judge.execute(f"CREATE SCHEMA {schema}; SET search_path = {schema}".encode())
@@ -299,6 +301,22 @@ class QueryWorld:
         with self.db.session() as session:
             for statement in ["BEGIN", *statements, "ROLLBACK"]:
                 self._run(session.sql, statement)
+
+    def alter_table(self) -> None:
+        """A constraint comes or goes, where PostgreSQL takes that; no answer changes."""
+        statement = alteration(self.choices, self.choices.pick(self.tables), self.dropped)
+        self.judge.execute("BEGIN")
+        takes = self._judge_takes(statement)
+        self.judge.execute("ROLLBACK")
+        if not takes:
+            self._must_refuse(statement)
+            return
+        self.last_scn = self._run(self.db.sql, statement).scn or self.last_scn
+        self.judge.execute(statement.encode())
+        if " CONSTRAINT " in statement:
+            self.dropped ^= {statement.split(" CONSTRAINT ")[1].split()[0]}
+        self.story.append(f"SCN {self.last_scn}: {statement}")
+        self._note_answers()
 
     def play(self, statements: list[str]) -> None:
         """Commits the statements in both, as one transaction, and notes what has to come of it."""

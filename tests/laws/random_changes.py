@@ -15,7 +15,7 @@ query may ask for `cq_delta()` and `cq_old_value(column)`. Its `key` names colum
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -130,6 +130,20 @@ def _table(
     more = [Field("k", "int"), Field("g", "int", False), Field("t", "text", choices.chance(2))]
     more += [Field(f"x{n}", choices.pick(OTHER_TYPES), not choices.chance(4)) for n in range(choices.between(1, 2))]
     return ChangingTable(name, (*fields, *more), key, references)
+
+
+def alteration(choices: Choices, table: ChangingTable, dropped: Collection[str]) -> str:
+    """A constraint more, or one less; `dropped`: the names of those that are gone."""
+    if table.references and choices.chance(2):
+        reference = choices.pick(table.references)
+        name = f"{table.name}_{reference.column}_fkey"
+        if name not in dropped:
+            return f"ALTER TABLE {table.name} DROP CONSTRAINT {name}"
+        cascade = " ON DELETE CASCADE" if reference.cascades else ""
+        refers = f"FOREIGN KEY ({reference.column}) REFERENCES {reference.parent} (id){cascade}"
+        return f"ALTER TABLE {table.name} ADD CONSTRAINT {name} {refers}"
+    field = choices.pick(table.plain_fields)
+    return f"ALTER TABLE {table.name} ALTER COLUMN {field.name} {choices.pick(['SET', 'DROP'])} NOT NULL"
 
 
 # transactions

@@ -150,7 +150,7 @@ def act_once(world: QueryWorld) -> set[str]:
     """Something that happens between two transactions; the names of queries that begin anew."""
     watched = world.choices.pick(list(world.watched.values()))
     views = list(world.kept.values())
-    match world.choices.draw(8):
+    match world.choices.draw(9):
         case 0 | 1:
             for view in views[:2]:
                 world.check_view(view)
@@ -167,6 +167,8 @@ def act_once(world: QueryWorld) -> set[str]:
             world.restart(at_once=world.choices.chance(2))
         case 6 if views:
             refresh_one(world)
+        case 7 if world.growing is None:
+            world.alter_table()
         case _:
             pass
     return set()
