@@ -272,6 +272,7 @@ ASKED = {
     f"SELECT x.i, count(*) AS c FROM s {W} LEFT JOIN few AS x ON window_start = 2 AND x.i = 1 GROUP BY x.i": [
         (1, 4), (None, 4), (None, 4)
     ],
+    f"SELECT DISTINCT ON (window_end) window_end, n FROM s {W} ORDER BY window_end, n DESC": [(4, 4), (6, 6), (8, 8)],
     # In LATERAL.
     f"SELECT l.x % 2 AS odd, count(*) AS c FROM s {W} CROSS JOIN LATERAL (SELECT n - window_start AS x) AS l"
     " GROUP BY l.x % 2": [(0, 2), (0, 2), (0, 2), (1, 2), (1, 2), (1, 2)],
