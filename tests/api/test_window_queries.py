@@ -316,3 +316,10 @@ def test_a_view_that_would_keep_rows_beside_a_table_is_explained(counted: Any) -
 def test_the_bounds_of_a_window_are_told_apart(counted: Any) -> None:
     query = f"CREATE VIEW v AS SELECT n - window_end AS a FROM s {W} GROUP BY n - window_start"
     assert "must appear in the GROUP BY clause" in str(refusal(counted, query))
+
+
+@pytest.mark.parametrize("name", ["window_end", "q.window_end"])
+def test_a_bound_that_a_subquery_does_not_give_is_told_where_to_select_it(counted: Any, name: str) -> None:
+    query = f"CREATE VIEW v AS SELECT {name}, c FROM (SELECT count(*) AS c FROM s {W}) AS q"
+    hint = "window_end is of a stream with a window behind it; where that is in a subquery, select it there."
+    assert refusal(counted, query).hint == hint
