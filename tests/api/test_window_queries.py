@@ -273,6 +273,12 @@ ASKED = {
         (1, 4), (None, 4), (None, 4)
     ],
     f"SELECT DISTINCT ON (window_end) window_end, n FROM s {W} ORDER BY window_end, n DESC": [(4, 4), (6, 6), (8, 8)],
+    # What only rows can answer.
+    f"SELECT count(*) AS c FROM s {W} GROUP BY (SELECT max(i) FROM few WHERE i < n)": [
+        (1,), (1,), (1,), (1,), (1,), (3,), (4,)
+    ],
+    f"SELECT DISTINCT (SELECT max(i) FROM few WHERE i <= n) AS m FROM s {W}": [(1,), (2,), (3,), (3,), (3,)],
+    f"SELECT i, (SELECT sum(n + i) FROM s {W}) AS t FROM few WHERE i < 2": [(1, 14), (1, 22), (1, 30)],
     # In LATERAL.
     f"SELECT l.x % 2 AS odd, count(*) AS c FROM s {W} CROSS JOIN LATERAL (SELECT n - window_start AS x) AS l"
     " GROUP BY l.x % 2": [(0, 2), (0, 2), (0, 2), (1, 2), (1, 2), (1, 2)],
