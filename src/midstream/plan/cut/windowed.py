@@ -147,8 +147,8 @@ def _can_absorb(binding: Binding, streams: Streams, query: exp.Select, items: li
     calls = [found for node in _outputs(query) for found in aggregates_of(node)]
     if any(kept(found, None) is None and valued(found, None) is None for found in calls):
         return False
-    keys = [query.args["group"]] if query.args.get("group") else query.expressions if query.args.get("distinct") else []
-    if any(is_query(part) for key in keys for part in key.walk()):
+    by = [query.args["group"]] if query.args.get("group") else query.expressions if query.args.get("distinct") else []
+    if any(is_query(part) for node in by for part in node.walk()):
         return False
     own = {alias.name for alias in query.find_all(exp.TableAlias)}
     if any(column.table not in own for found in calls for column in found.find_all(exp.Column)):
