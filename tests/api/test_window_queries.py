@@ -267,13 +267,65 @@ ASKED = {
     f"SELECT DISTINCT (n - window_start) / 3 AS half FROM s {W}": [(0,), (0,), (0,), (1,), (1,), (1,)],
     f"SELECT x.name, count(*) AS c FROM s {W} LEFT JOIN (VALUES (2, 'two')) AS x (at, name) ON x.at = window_start"
     " GROUP BY x.name": [("two", 4), (None, 4), (None, 4)],
+    f"SELECT DISTINCT window_start - 1 AS a, window_end - 1 AS b FROM s {W}": [(-1, 3), (1, 5), (3, 7)],
+    f"SELECT max(window_start) AS a, max(window_end) AS b FROM s {W}": [(0, 4), (2, 6), (4, 8)],
+    f"SELECT x.i, count(*) AS c FROM s {W} LEFT JOIN few AS x ON window_start = 2 AND x.i = 1 GROUP BY x.i": [
+        (1, 4), (None, 4), (None, 4)
+    ],
+    f"SELECT DISTINCT ON (window_end) window_end, n FROM s {W} ORDER BY window_end, n DESC": [(4, 4), (6, 6), (8, 8)],
+    # What only rows can answer.
+    f"SELECT count(*) AS c FROM s {W} GROUP BY (SELECT max(i) FROM few WHERE i < n)": [
+        (1,), (1,), (1,), (1,), (1,), (3,), (4,)
+    ],
+    f"SELECT DISTINCT (SELECT max(i) FROM few WHERE i <= n) AS m FROM s {W}": [(1,), (2,), (3,), (3,), (3,)],
+    f"SELECT i, (SELECT sum(n + i) FROM s {W}) AS t FROM few WHERE i < 2": [(1, 14), (1, 22), (1, 30)],
+    # In LATERAL.
+    f"SELECT l.x % 2 AS odd, count(*) AS c FROM s {W} CROSS JOIN LATERAL (SELECT n - window_start AS x) AS l"
+    " GROUP BY l.x % 2": [(0, 2), (0, 2), (0, 2), (1, 2), (1, 2), (1, 2)],
+    f"SELECT count(*) AS c FROM s {W} CROSS JOIN LATERAL generate_series(1, window_end - n) AS g (x)": [
+        (6,), (6,), (6,)
+    ],
+    # In what a condition below a grouping asks.
+    f"SELECT window_end, max(n) AS m FROM s {W} WHERE EXISTS (SELECT 1 FROM few AS f WHERE f.i = n - window_start)": [
+        (4, 3), (6, 5), (8, 7)
+    ],
+    f"SELECT count(*) AS c FROM s {W} WHERE (SELECT count(*) FROM few AS f WHERE f.i > window_start) > 0": [
+        (0,), (4,), (4,)
+    ],
+    f"SELECT count(*) AS c FROM (SELECT n, window_start AS a FROM s {W}) AS q WHERE n IN (SELECT i + a FROM few)": [
+        (3,), (3,), (3,)
+    ],
+    f"SELECT count(*) AS c, sum(i) AS t FROM (SELECT i FROM s {W} LEFT JOIN few ON i = n + window_start) AS q": [
+        (4, 6), (4, None), (4, None)
+    ],
 }  # fmt: skip
 
 
 @pytest.mark.parametrize(("query", "expected"), ASKED.items())
 def test_the_bounds_of_a_window_may_be_asked_for_with_each_row(counted: Any, query: str, expected: list[Any]) -> None:
     """Also where the results of several windows are computed together, and the same as evaluated anew."""
+    counted.sql("CREATE TABLE few (i int); INSERT INTO few VALUES (1), (2), (3)")
     counted.sql(f"CREATE VIEW v AS {query}; CREATE VIEW anew WITH (maintenance = 'reevaluate') AS {query}")
     feed(counted, 1, 2, 3, 4, 5, 6, 7, 8)
     assert rows(counted, "SELECT * FROM v ALL WINDOWS") == expected
     assert rows(counted, "SELECT * FROM anew ALL WINDOWS") == expected
+
+
+def test_a_view_that_would_keep_rows_beside_a_table_is_explained(counted: Any) -> None:
+    """The table would be frozen; before the view is made, it is not."""
+    counted.sql("CREATE TABLE few (i int)")
+    query = f"SELECT max(window_end) AS e FROM s {W} WHERE n IN (SELECT i FROM few)"
+    lines = [line for (line,) in rows(counted, f"EXPLAIN CREATE VIEW v AS {query}")]
+    assert any("as it was when the view was created" in line for line in lines)
+
+
+def test_the_bounds_of_a_window_are_told_apart(counted: Any) -> None:
+    query = f"CREATE VIEW v AS SELECT n - window_end AS a FROM s {W} GROUP BY n - window_start"
+    assert "must appear in the GROUP BY clause" in str(refusal(counted, query))
+
+
+@pytest.mark.parametrize("name", ["window_end", "q.window_end"])
+def test_a_bound_that_a_subquery_does_not_give_is_told_where_to_select_it(counted: Any, name: str) -> None:
+    query = f"CREATE VIEW v AS SELECT {name}, c FROM (SELECT count(*) AS c FROM s {W}) AS q"
+    hint = "window_end is of a stream with a window behind it; where that is in a subquery, select it there."
+    assert refusal(counted, query).hint == hint

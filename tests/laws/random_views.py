@@ -45,6 +45,7 @@ MOMENTS = (
     "{0}.ts > now() - interval '1 hour'",
     "{0}.ts >= now() - interval '3 hours'",
     "{0}.ts < now()",
+    "{0}.ts < now() + interval '1000 years'",
     "{0}.day = current_date",
     "{0}.day >= current_date - 1",
     "date_trunc('day', {0}.ts) = current_date",
@@ -75,6 +76,8 @@ def named(text: str, name_of: Callable[[str, str], str]) -> str:
 class ViewMaker(QueryMaker):
     """Makes queries that are allowed as views; with `adhoc`, statements over views and tables."""
 
+    stream_columns = STREAM_COLUMNS
+
     def __init__(
         self,
         choices: Choices,
@@ -86,7 +89,7 @@ class ViewMaker(QueryMaker):
     ) -> None:
         super().__init__(choices, tables)
         self.views, self.adhoc = views, adhoc
-        self.streams = [Source(f"‹stream {stream}›", STREAM_COLUMNS) for stream in streams]
+        self.streams = [Source(f"‹stream {stream}›", self.stream_columns) for stream in streams]
         self.counts: dict[str, frozenset[int]] = {}
 
     # what stands above the first grouping
@@ -108,7 +111,7 @@ class ViewMaker(QueryMaker):
 
     def _with_stream(self) -> RandomQuery:
         """A stream under another name, not yet grouped, which several groupings may read."""
-        name, inner = self._alias("w"), Source(self._alias("p"), STREAM_COLUMNS)
+        name, inner = self._alias("w"), Source(self._alias("p"), self.stream_columns)
         types, sql = self._projected(inner, self.choices.pick(self.streams).alias, None)
         self.streams.append(Source(name, _projected_columns(types, numbered=True)))
         body = self._body(1)
@@ -166,7 +169,7 @@ class ViewMaker(QueryMaker):
             case 3:
                 return self._inner_join(alias)
             case 4:
-                return Source(alias, STREAM_COLUMNS), f"FROM {self._whole_stream()} AS {alias}"
+                return Source(alias, self.stream_columns), f"FROM {self._whole_stream()} AS {alias}"
             case _:
                 columns, sql = self._few_groups()
                 return Source(alias, columns), f"FROM ({sql}) AS {alias}"
@@ -236,7 +239,7 @@ class ViewMaker(QueryMaker):
         return Source(alias, columns), f" LEFT JOIN LATERAL ({asked}) AS {alias} ON true"
 
     def _whole_stream(self) -> str:
-        return self.choices.pick([source.alias for source in self.streams if source.columns == STREAM_COLUMNS])
+        return self.choices.pick([source.alias for source in self.streams if source.columns == self.stream_columns])
 
     def _columns(self, query: RandomQuery) -> tuple[Column, ...]:
         """Counts are small, so that arithmetic may take them."""
@@ -302,7 +305,7 @@ class ViewMaker(QueryMaker):
         sides = []
         for _ in range(2):
             alias = self._alias("a")
-            source = Source(alias, STREAM_COLUMNS)
+            source = Source(alias, self.stream_columns)
             terms = [Term(self._flat(type_, [source], 1), type_) for type_ in wanted]
             stream = f" FROM {self._whole_stream()} AS {alias}"
             sides.append(_select("", terms, f"{stream}{self._below_where([source])}"))
@@ -315,7 +318,7 @@ class ViewMaker(QueryMaker):
     def _from_a_table(self, depth: int, basic: bool) -> RandomQuery:
         """Rows of a table for which a stream has, or has not, a row."""
         table, alias, other = self.choices.pick(self.tables), self._alias("a"), self._alias("q")
-        outer, inner = Source(alias, table.columns), Source(other, STREAM_COLUMNS)
+        outer, inner = Source(alias, table.columns), Source(other, self.stream_columns)
         stream = f"FROM {self._whole_stream()} AS {other}"
         if self.choices.chance(3):
             stream += f" JOIN ‹frozen {self.choices.pick(self.tables).name}› AS {other}x ON {other}x.k = {other}.i"
@@ -375,7 +378,7 @@ class ViewMaker(QueryMaker):
     def _lookup(self, source: Source) -> str:
         """What a stream has for a row of a table, by one key or two; counted, so that there is always an answer."""
         alias = self._alias("q")
-        columns, sql = (STREAM_COLUMNS, self._whole_stream())
+        columns, sql = (self.stream_columns, self._whole_stream())
         if self.choices.chance(3):
             columns, sql = self._few_groups()
             sql = f"({sql})"
@@ -412,7 +415,7 @@ class ViewMaker(QueryMaker):
 
     def _at_a_moment(self, sources: list[Source], where: str) -> str:
         """Now and then a condition on the moment of reading."""
-        timed = [source for source in sources if source.columns == STREAM_COLUMNS]
+        timed = [source for source in sources if source.columns == self.stream_columns]
         if not timed or not self.choices.chance(5):
             return where
         test = self.choices.pick(MOMENTS).format(self.choices.pick(timed).alias)
@@ -484,7 +487,7 @@ class ViewMaker(QueryMaker):
         if kind == 8:
             return self._outer_joined(alias)
         if kind == 5:
-            inner = Source(self._alias("p"), STREAM_COLUMNS)
+            inner = Source(self._alias("p"), self.stream_columns)
             types, sql = self._projected(inner, self._whole_stream(), None)
             return Source(alias, _projected_columns(types, numbered=True)), f"({sql}) AS {alias}"
         return self._union_all(alias)
@@ -500,7 +503,7 @@ class ViewMaker(QueryMaker):
 
     def _outer_joined(self, alias: str) -> tuple[Source, str]:
         """A stream that keeps all of its rows in a join with a table, as a subquery."""
-        inner, (static, other) = Source(self._alias("p"), STREAM_COLUMNS), self._static()
+        inner, (static, other) = Source(self._alias("p"), self.stream_columns), self._static()
         stream, condition = f"{self._whole_stream()} AS {inner.alias}", self._flat_condition([inner], static)
         types, is_left = ["int", *self._some_types(1, 2)], self.choices.chance(3)
         joined = f"{stream} LEFT JOIN {other}" if is_left else f"{other} RIGHT JOIN {stream}"
@@ -514,7 +517,7 @@ class ViewMaker(QueryMaker):
         table = self.choices.pick(self.tables) if self.choices.chance(3) else None
         sides = []
         for side in range(3 if self.choices.chance(3) else 2):
-            inner = Source(self._alias("p"), STREAM_COLUMNS)
+            inner = Source(self._alias("p"), self.stream_columns)
             sides.append(self._projected(inner, self._whole_stream(), types, side)[1])
         if table:
             inner = Source(self._alias("p"), table.columns)
@@ -622,7 +625,7 @@ class ViewMaker(QueryMaker):
 
     def _below_test(self, sources: list[Source]) -> str:
         alias, table = self._alias("e"), self.choices.pick(self.tables)
-        outer = self._leaf("int", sources).sql
+        outer = self._asked_with(sources)
         negated = self.choices.pick(["", "NOT "])
         match self.choices.draw(10):
             case 0 | 1 | 2:
@@ -656,6 +659,10 @@ class ViewMaker(QueryMaker):
             case _:
                 operator = self.choices.pick(ORDERED_OPERATORS)
                 return f"EXISTS (SELECT 1 FROM ‹frozen {table.name}› AS {alias} WHERE {alias}.i {operator} {outer})"
+
+    def _asked_with(self, sources: list[Source]) -> str:
+        """What a row asks a table with."""
+        return self._leaf("int", sources).sql
 
     # aggregates
 
@@ -754,7 +761,8 @@ class ViewMaker(QueryMaker):
             case 4:
                 ours, direction = f"min_by({value}, {number})", ""
             case _:
-                ours, direction = f"max_by({value}, {number})", " DESC"
+                # It passes over rows without a number, which outer joins make.
+                ours, direction = f"max_by({value}, {number})", " DESC NULLS LAST"
         theirs = f"(array_agg({value} ORDER BY {number}{direction}){keep})[1]"
         return Term(f"⟪{ours}{keep}|{theirs}⟫", column.type)
 

@@ -2,8 +2,9 @@
 allow: selects without a grouping, joins of windows, and the bounds of the window.
 
 Names are marked as in random_views.py. A windowed stream is `‹stream s0›`; `s0x` is s0 once more, in a window of its
-own. `‹start s0 a1›` is the window_start of s0, which has the alias a1. `‹frozen t0›` is a table below a grouping;
-tables without a mark, and the continuous view `w_c`, are read when a window's result is computed.
+own. In half of the views, the bounds of windows are columns like others, and stand wherever these do: in conditions,
+keys, joins, aggregates, and subqueries that give them another name. `‹frozen t0›` is a table below a grouping; tables
+without a mark, and the continuous view `w_c`, are read when a window's result is computed.
 """
 
 from __future__ import annotations
@@ -13,14 +14,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from choices import Choices
-from random_queries import RandomQuery, Source, Term, _distinct, _select
+from random_queries import ORDERED_OPERATORS, RandomQuery, Source, Term, _distinct, _select
 from random_tables import Column, RandomTable
 from random_views import STREAM_COLUMNS, ViewMaker, named
 from window_model import Session, Span
 
 SECOND = 1_000_000
 STREAM = re.compile(r"‹stream (\w+)›")
-BOUND = re.compile(r"‹(start|end) (\w+) (\w+)›")
+ALIASED = re.compile(r"‹stream (\w+)› AS (\w+)")
+BOUND = re.compile(r"\b(\w+)\.window_(start|end)\b")
 MARKED = ("s0", "s1", "s2", "s0x", "s3")
 UNTIMED = "s2"
 """Has no time of its own, so windows by time name the column: as table functions."""
@@ -77,9 +79,8 @@ def _has_unread(query: RandomQuery) -> bool:
     return any(len(re.findall(rf"\b{name}\b", query.sql)) == 1 for name in re.findall(r"WITH (\w+) AS", query.sql))
 
 
-def _with_bounds(query: RandomQuery, bound: str) -> RandomQuery:
-    """The bounds of windows by rows are numbers, by time moments."""
-    return replace(query, types=tuple(bound if type_ == "bound" else type_ for type_ in query.types))
+def _marks(query: RandomQuery) -> list[str]:
+    return sorted(set(STREAM.findall(query.sql)))
 
 
 def _unfrozen(query: RandomQuery) -> RandomQuery:
@@ -101,6 +102,11 @@ def _length(span: Span, length: int) -> str:
 
 class WindowMaker(ViewMaker):
     def __init__(self, choices: Choices, tables: tuple[RandomTable, ...], scale: int = 1) -> None:
+        self.by_time = choices.chance(2)
+        self.bound = "timestamp" if self.by_time else "bigint"
+        self.bounds = (Column("window_start", self.bound, True), Column("window_end", self.bound, True))
+        if choices.chance(2):
+            self.stream_columns = (*STREAM_COLUMNS, Column("at", "timestamp", True), *self.bounds)
         super().__init__(choices, MARKED, tables)
         self.scale = scale
         """How many times larger windows are than small ones; large ones are not joined with each other."""
@@ -108,10 +114,9 @@ class WindowMaker(ViewMaker):
     def window_view(self) -> WindowView:
         kinds = [self._of_one, self._of_one, self._ungrouped]
         kinds += [self._join_of_windows, self.view, self._beside_a_view] if self.scale == 1 else []
-        while _has_unread(query := self.choices.pick(kinds)()):
+        while _has_unread(query := self.choices.pick(kinds)()) or self._has_two_clocks(query):
             pass
-        marks = sorted(set(STREAM.findall(query.sql)))
-        by_time = self.choices.chance(2) and (ARRIVING not in marks or marks == [ARRIVING])
+        marks, by_time = _marks(query), self.by_time
         if by_time and len(marks) == 1 and self.choices.chance(4):
             return self._in_sessions(query, marks[0])
         slide = self._slide(by_time)
@@ -119,12 +124,15 @@ class WindowMaker(ViewMaker):
         spans = {mark: self._span(by_time, slide, (by_time and mark == UNTIMED) or is_wide) for mark in marks}
         if len(marks) > 1 and UNTIMED not in marks and self.choices.chance(3):
             spans = dict.fromkeys(marks, spans[marks[0]])
-        if len(marks) > 1 and "‹start" in query.sql:
+        if len(marks) > 1 and "window_start" in query.sql:
             spans = {mark: _with_start(span) for mark, span in spans.items()}
         named_so = [mark for mark in marks if by_time and (mark == UNTIMED or self.choices.chance(4))]
         functions = {mark: self._spelling(mark) for mark in named_so if mark != ARRIVING}
-        bound = "timestamp" if by_time else "bigint"
-        return WindowView(_with_bounds(query, bound), spans, functions)
+        return WindowView(query, spans, functions)
+
+    def _has_two_clocks(self, query: RandomQuery) -> bool:
+        marks = _marks(query)
+        return self.by_time and ARRIVING in marks and len(marks) > 1
 
     def _spelling(self, mark: str) -> str:
         return self.choices.pick(SPELLINGS[:-1] if mark == UNTIMED else SPELLINGS)
@@ -147,7 +155,7 @@ class WindowMaker(ViewMaker):
         session = Session(self.choices.pick([2, 1, 3, 5]) * SECOND * self.scale, by)
         is_function = mark == UNTIMED or (mark != ARRIVING and self.choices.chance(3))
         functions = {mark: self._spelling(mark)} if is_function else {}
-        return WindowView(_with_bounds(query, "timestamp"), {mark: session}, functions)
+        return WindowView(query, {mark: session}, functions)
 
     # windows
 
@@ -180,37 +188,66 @@ class WindowMaker(ViewMaker):
     def _of_one(self) -> RandomQuery:
         """Groups of one windowed stream, perhaps with a table, perhaps by the window's bounds."""
         alias, mark = self._alias("a"), self.choices.pick(MARKED)
-        sources, text = [Source(alias, STREAM_COLUMNS)], f"‹stream {mark}› AS {alias}"
+        sources, text = [Source(alias, self.stream_columns)], f"‹stream {mark}› AS {alias}"
         if self.choices.chance(3):
             source, text = self._join_table(sources, text)
             sources.append(source)
-        bounds = [bound for bound in self._bounds(mark, alias) if self.choices.chance(2)]
+        bounds = [bound for bound in self._bounds(alias) if self.choices.chance(2)]
+        shown = [*bounds, self._of_bounds(self.bound, alias)] if self.choices.chance(3) else bounds
         keys = _distinct([self._below_key(sources) for _ in range(self.choices.between(0, 2))])
         aggregate = self._kept_aggregate if self.scale == 1 else lambda sources: self._aggregate(sources, 1)
         aggregates = [aggregate(sources) for _ in range(self.choices.between(1, 4))]
+        tail = f" FROM {text}{self._at_a_moment(sources, self._below_where(sources))}"
         if keys and self.choices.chance(5):
             extra, sets = self._sets([key.sql for key in keys])
-            return _select("", bounds + keys + extra + aggregates, f" FROM {text}{self._below_where(sources)}{sets}")
+            return _select("", shown + keys + extra + aggregates, f"{tail}{sets}")
         by = keys + [bound for bound in bounds if keys or self.choices.chance(3)]
         if keys and self.choices.chance(2):
             by = keys
-        tail = f" FROM {text}{self._below_where(sources)}"
         tail += " GROUP BY " + ", ".join(key.sql for key in by) if by else ""
-        tail += f" HAVING {self._having(sources)}" if self.choices.chance(4) else ""
-        return _select("", bounds + keys + aggregates, tail)
+        tail += f" HAVING {self._having_bounds(sources, alias)}" if self.choices.chance(4) else ""
+        return _select("", shown + keys + aggregates, tail)
 
-    def _bounds(self, mark: str, alias: str) -> list[Term]:
-        return [Term(f"‹{which} {mark} {alias}›", "bound") for which in ("start", "end")]
+    def _bounds(self, alias: str) -> list[Term]:
+        return [Term(f"{alias}.{column.name}", column.type) for column in self.bounds]
+
+    def _of_bounds(self, type_: str, alias: str) -> Term:
+        """What is made of the bounds of a window alone, and so needs no GROUP BY."""
+        return Term(self._flat(type_, [Source(alias, self.bounds)], 2), type_)
+
+    def _having_bounds(self, sources: list[Source], alias: str) -> str:
+        match self.choices.draw(4):
+            case 0:
+                return self._of_bounds("boolean", alias).sql
+            case 1:
+                largest = f"max({self._leaf(self.bound, sources, tame=False).sql})"
+                return f"{largest} {self.choices.pick(ORDERED_OPERATORS)} {self._of_bounds(self.bound, alias).sql}"
+            case _:
+                return self._having(sources)
+
+    def _asked_with(self, sources: list[Source]) -> str:
+        bounds = [f"{s.alias}.{c.name}" for s in sources for c in s.columns if c in self.bounds]
+        if not bounds or not self.choices.chance(4):
+            return super()._asked_with(sources)
+        bound = self.choices.pick(bounds)
+        return f"extract(minute FROM {bound}) - 1" if self.by_time else f"({self._leaf('int', sources).sql} + {bound})"
+
+    def _sets(self, names: list[str]) -> tuple[list[Term], str]:
+        """The bounds of a window cannot be left out of a set."""
+        if any(BOUND.search(name) for name in names):
+            return [], f" GROUP BY {', '.join(names)}"
+        return super()._sets(names)
 
     def _ungrouped(self) -> RandomQuery:
         """Rows as they are, without a grouping."""
         alias, mark = self._alias("a"), self.choices.pick(MARKED)
-        sources, text = [Source(alias, STREAM_COLUMNS)], f"‹stream {mark}› AS {alias}"
+        sources, text = [Source(alias, self.stream_columns)], f"‹stream {mark}› AS {alias}"
         if self.choices.chance(3):
             source, text = self._join_table(sources, text)
             sources.append(source)
         terms = [self._any_column(sources) for _ in range(self.choices.between(1, 3))]
-        terms += [bound for bound in self._bounds(mark, alias) if self.choices.chance(3)]
+        terms += [bound for bound in self._bounds(alias) if self.choices.chance(3)]
+        terms += [self._of_bounds("boolean", alias)] if self.choices.chance(6) else []
         distinct = "DISTINCT " if self.choices.chance(5) else ""
         made = _select(distinct, terms, f" FROM {text}{self._below_where(sources)}")
         made = made if distinct else _unfrozen(made)
@@ -219,18 +256,18 @@ class WindowMaker(ViewMaker):
     def _beside_a_view(self) -> RandomQuery:
         """A windowed stream, joined with a continuous view, as it is or grouped."""
         alias, other, mark = self._alias("a"), self._alias("b"), self.choices.pick(MARKED)
-        sources = [Source(alias, STREAM_COLUMNS), Source(other, COUNTED.columns)]
+        sources = [Source(alias, self.stream_columns), Source(other, COUNTED.columns)]
         kind = self.choices.pick(["JOIN", "LEFT JOIN", "RIGHT JOIN"])
         on = f"{alias}.{self.choices.pick('ik')} = {other}.k"
         text = f" FROM ‹stream {mark}› AS {alias} {kind} {COUNTED.name} AS {other} ON {on}"
-        bounds = [bound for bound in self._bounds(mark, alias) if self.choices.chance(3)]
+        bounds = [bound for bound in self._bounds(alias) if self.choices.chance(3)]
         return self._shown(sources, bounds, text)
 
     def _join_of_windows(self) -> RandomQuery:
         """Two or three, perhaps with a table."""
         marks = [self.choices.pick(MARKED) for _ in range(self.choices.pick([2, 2, 3]))]
         aliases = [self._alias("a") for _ in marks]
-        sources = [Source(alias, STREAM_COLUMNS) for alias in aliases]
+        sources = [Source(alias, self.stream_columns) for alias in aliases]
         texts = [f"‹stream {mark}› AS {alias}" for mark, alias in zip(marks, aliases, strict=True)]
         text, tests = f" FROM {texts[0]}", []
         for place in range(1, len(marks)):
@@ -246,7 +283,7 @@ class WindowMaker(ViewMaker):
             text += f" {self.choices.pick(['JOIN', 'LEFT JOIN'])} {other} ON {static.alias}.k = {aliases[0]}.k"
             sources.append(static)
         text += f" WHERE {' AND '.join(tests)}" if tests else ""
-        bounds = [bound for bound in self._bounds(marks[0], aliases[0]) if self.choices.chance(3)]
+        bounds = [bound for bound in self._bounds(aliases[0]) if self.choices.chance(3)]
         return self._shown(sources, bounds, text)
 
     def _pairing(self, one: str, two: str, *, by_keys: bool) -> str:

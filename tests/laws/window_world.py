@@ -20,10 +20,10 @@ from typing import Any
 import psycopg
 from answers import same_rows
 from choices import Choices
-from random_queries import RandomQuery, spelled
+from random_queries import spelled
 from random_tables import TAME, WILD, RandomTable, random_tables
 from random_views import STREAM_COLUMNS, named
-from random_windows import ARRIVING, BOUND, COUNTED, SECOND, UNTIMED, WindowMaker, WindowView
+from random_windows import ALIASED, ARRIVING, BOUND, COUNTED, SECOND, UNTIMED, WindowMaker, WindowView
 from view_world import Difference, Tally, told_apart
 from window_model import Read, Rows, Run, Session, Span, complete, moment, sessions
 
@@ -400,7 +400,7 @@ class WindowWorld:
             if twin:
                 self.db.sql(f"CREATE VIEW {name}_again{_with(kept, SLOWLY)} AS {self.ours(view)}")
         except midstream.Error as error:
-            if error.sqlstate == "0A000" and self.refuses_over_tables(view.query):
+            if error.sqlstate == "0A000" and self.refuses_over_tables(view):
                 tally.refused.append(str(error))
                 return None
             raise Difference(f"refused: {error}\n{self.ours(view)}") from error
@@ -408,7 +408,8 @@ class WindowWorld:
         if over is not None:
             self.db.sql(f"CREATE VIEW {over} AS SELECT count(*) AS n FROM {name}")
             self.db.sql(f"CREATE VIEW {over}_values AS {self._values(view, name)}")
-            by_rows = f"SELECT window_end, count(*) AS n FROM {name} [WINDOW 3 ROWS SLIDE 2 ROWS]"
+            counts = "count(*) AS n, count(*) FILTER (WHERE window_start > 3) AS later"
+            by_rows = f"SELECT window_end, {counts} FROM {name} [WINDOW 3 ROWS SLIDE 2 ROWS]"
             self.db.sql(f"CREATE VIEW {over}_rows{_with('retain = 100000')} AS {by_rows}")
         since = {stream: len(rows.times) for stream, rows in self.rows.items()}
         made = Made(name, view, since, retain, f"{name}_again" if twin else None, len(self.acts), self.versions, over)
@@ -422,21 +423,21 @@ class WindowWorld:
                 self.followed.setdefault(mark[:2], since[mark[:2]])
         return made
 
-    def refuses_over_tables(self, query: RandomQuery) -> bool:
+    def refuses_over_tables(self, view: WindowView) -> bool:
         """Whether the kernel has not all functions of a query, windows or not."""
         columns = ", ".join(f"{column.name} {column.type}" for column in STREAM_COLUMNS)
         for stream in STREAMS:
-            self.db.sql(f"CREATE TABLE IF NOT EXISTS {stream}_empty ({columns})")
-        text = named(query.sql, lambda kind, name: f"{name[:2]}_empty" if kind == "stream" else name)
+            self.db.sql(f"CREATE TABLE IF NOT EXISTS {stream}_empty ({columns}, at timestamp)")
+        text = named(view.query.sql, lambda kind, name: f"{name[:2]}_empty" if kind == "stream" else name)
+        bound = "bigint" if any(isinstance(s, Span) and s.by == "rows" for s in view.spans.values()) else "timestamp"
         try:
-            self.db.sql(spelled(BOUND.sub("CAST(NULL AS bigint)", text), postgres=False))
+            self.db.sql(spelled(BOUND.sub(f"CAST(NULL AS {bound})", text), postgres=False))
         except midstream.Error as error:
             return error.sqlstate == "0A000"
         return False
 
     def ours(self, view: WindowView) -> str:
-        text = BOUND.sub(lambda mark: f"{mark[3]}.window_{mark[1]}", view.query.sql)
-        text = named(text, lambda kind, name: view.text_of(name) if kind == "stream" else name)
+        text = named(view.query.sql, lambda kind, name: view.text_of(name) if kind == "stream" else name)
         return spelled(text, postgres=False)
 
     # windows
@@ -481,14 +482,15 @@ class WindowWorld:
 
     def theirs(self, made: Made, window: Window) -> str:
         """The query over the rows of one window."""
-        columns = ", ".join(column.name for column in STREAM_COLUMNS)
+        columns = ", ".join([column.name for column in STREAM_COLUMNS] + ["at"])
+        aliased = {alias: mark for mark, alias in ALIASED.findall(made.view.query.sql)}
 
         def rows_of(kind: str, name: str) -> str:
             if kind == "frozen":
                 return f"{name}_at_{made.version}"
             return f"(SELECT {columns} FROM {name[:2]}_rows WHERE {window.cuts[name].where})"
 
-        text = BOUND.sub(lambda mark: getattr(window.cuts[mark[2]], mark[1]), made.view.query.sql)
+        text = BOUND.sub(lambda found: getattr(window.cuts[aliased[found[1]]], found[2]), made.view.query.sql)
         text = CHANGING.sub(rf"\1_at_{window.version}", text)
         return spelled(named(text, rows_of), postgres=True)
 
@@ -519,7 +521,7 @@ class WindowWorld:
         if counted != [(count,)]:
             raise Difference(f"{made.over} counts {counted}, not {count} rows\n{self.told(made)}")
         windows = self.db.sql(f"SELECT * FROM {made.over}_rows ALL WINDOWS").fetchall()
-        if sorted(windows) != [(end, 3) for end in range(3, count + 1, 2)]:
+        if sorted(windows) != [(end, 3, 3 * (end > 6)) for end in range(3, count + 1, 2)]:
             raise Difference(f"{made.over}_rows has the windows {windows} over {count} rows\n{self.told(made)}")
         if made.retain == 100_000:
             got = self.db.sql(f"SELECT * FROM {made.over}_values").fetchall()

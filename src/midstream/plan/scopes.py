@@ -163,9 +163,15 @@ def _resolve_unqualified(node: exp.Column, scope: Scope) -> exp.Expression:
     raise UndefinedName(
         f'column "{name}" does not exist',
         sqlstate="42703",
-        hint=_similar_columns(name, scope),
+        hint=_no_window(name) or _similar_columns(name, scope),
         position=place_of(node),
     )
+
+
+def _no_window(name: str) -> str | None:
+    if name not in ("window_start", "window_end"):
+        return None
+    return f"{name} is of a stream with a window behind it; where that is in a subquery, select it there."
 
 
 def _resolve_qualified(node: exp.Column, scope: Scope) -> exp.Expression:
@@ -181,7 +187,7 @@ def _resolve_qualified(node: exp.Column, scope: Scope) -> exp.Expression:
         raise UndefinedName(
             f"column {source_name}.{name} does not exist",
             sqlstate="42703",
-            hint=did_you_mean(name, (column.name for column in source.columns)),
+            hint=_no_window(name) or did_you_mean(name, (column.name for column in source.columns)),
             position=place_of(node),
         )
     return source.column(found[0].kernel_name)

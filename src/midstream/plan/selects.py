@@ -199,14 +199,13 @@ def _grouping_of(parts: _Parts) -> Grouping:
 
 def _finish(binding: Binding, query: exp.Select, parts: _Parts, scope: Scope) -> exp.Select:
     _move_set_returning(binding, parts)
-    parts.keys = [key for key in parts.keys if not is_constant(key.expression)]
     distinct = query.args.get("distinct")
+    on = distinct.args.get("on") if distinct is not None else None
+    on_keys = _on_keys(binding, parts, list(on.expressions), scope) if on is not None else []
+    parts.keys = [key for key in parts.keys if not is_constant(key.expression)]
     if distinct is None:
         return _sorted(binding, parts)
-    on = distinct.args.get("on")
-    if on is None:
-        return _distinct(binding, parts)
-    return _distinct_on(binding, parts, list(on.expressions), scope)
+    return _distinct(binding, parts) if on is None else _distinct_on(binding, parts, on_keys)
 
 
 def _sorted(binding: Binding, parts: _Parts) -> exp.Select:
@@ -274,15 +273,16 @@ def _distinct(binding: Binding, parts: _Parts) -> exp.Select:
     return select
 
 
-def _distinct_on(binding: Binding, parts: _Parts, written: list[exp.Expression], scope: Scope) -> exp.Select:
-    """DISTINCT ON keeps the first row of each group, in the order of ORDER BY."""
-    on = sort_keys(
-        exp.Order(expressions=[exp.Ordered(this=node) for node in written]),
-        parts.names,
-        parts.outputs,
-        partial(_bind, binding, scope),
-    )
+def _on_keys(binding: Binding, parts: _Parts, written: list[exp.Expression], scope: Scope) -> list[SortKey]:
+    """What DISTINCT ON tells rows apart by, which ORDER BY must begin with."""
+    order = exp.Order(expressions=[exp.Ordered(this=node) for node in written])
+    on = sort_keys(order, parts.names, parts.outputs, partial(_bind, binding, scope))
     _check_distinct_on(on, parts, scope)
+    return on
+
+
+def _distinct_on(binding: Binding, parts: _Parts, on: list[SortKey]) -> exp.Select:
+    """DISTINCT ON keeps the first row of each group, in the order of ORDER BY."""
     hidden = [key.expression for key in (*on, *parts.keys) if key.output is None]
     wrapped = _wrap(binding, parts, hidden, distinct=False)
     columns = wrapped.key_columns([*on, *parts.keys])

@@ -193,11 +193,13 @@ def session_words(number: int, start: int, end: int, keys: Sequence[str], slots:
 
 
 def _bound(number: int, which: str, stream: Stream, slots: Slots) -> exp.Expression:
-    """window_start or window_end. What it holds until a window is known tells windows apart."""
+    """window_start or window_end. What it holds until a window is known tells the bounds of all windows apart."""
+    held = 2 * number + (which == "end")
     if not slots.is_time:
-        return _position(number, which)
+        literal = mark_moment(exp.Literal.number(str(held)), _kind(number, which))
+        return exp.Cast(this=literal, to=exp.DataType.build("BIGINT"))
     zone = timezone.utc if _has_zone(stream, slots) else None
-    return mark_moment(timestamp_literal(_EPOCH.replace(microsecond=number, tzinfo=zone)), _kind(number, which))
+    return mark_moment(timestamp_literal(_EPOCH.replace(microsecond=held, tzinfo=zone)), _kind(number, which))
 
 
 def _has_zone(stream: Stream, slots: Slots) -> bool:

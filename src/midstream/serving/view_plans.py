@@ -284,6 +284,9 @@ def _chosen(session: Session, plan: ViewPlan, state: CatalogState, readers: Read
     if not plan.windows:
         return choose_upper(session.store, plan, views.kept_of(readers, state), picture, session.settings)
     kept = inputs_of(readers, state.scn)
+    # A view that does not exist yet has frozen nothing.
+    unmade = {static.relation.name: () for pipeline in plan.pipelines for static in pipeline.rows.statics}
+    kept = replace(kept, files={**unmade, **kept.files})
     now = datetime.now(timezone.utc)
     words, upper = plan.words(now, state.scn), plan.shown(now, state.scn)
     sources = sources_for(session.store, plan, upper.scans, kept, {}, picture, "duckdb")

@@ -190,14 +190,15 @@ class TokenReader:
 
     # --- failing ---------------------------------------------------------------------------------
 
-    def fail_here(self, error: Error | None = None) -> NoReturn:
-        self.fail_at(self.token, error)
+    def fail_here(self, error: Error | None = None, *, hint: str | None = None) -> NoReturn:
+        self.fail_at(self.token, error, hint=hint)
 
-    def fail_at(self, token: Token, error: Error | None = None) -> NoReturn:
+    def fail_at(self, token: Token, error: Error | None = None, *, hint: str | None = None) -> NoReturn:
+        """Without an error of its own, the text stops making sense there; the hint says what would."""
         if error is not None:
             raise self.source.fail(error, token.start)
         end = token.start if token.kind == "end" and self.source.text[token.start : token.end] != ";" else token.end
-        raise self.source.syntax_error(token.start, end)
+        raise self.source.syntax_error(token.start, end, hint)
 
     def refuse(self, what: str, *, hint: str | None = None, detail: str | None = None) -> NoReturn:
         self.fail_here(Unsupported(f"{what} is not supported", hint=hint, detail=detail))

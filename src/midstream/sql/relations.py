@@ -25,6 +25,7 @@ from midstream.sql.nodes import (
     StreamWindow,
 )
 
+_UNITS = "A window is measured in ROWS, or in MILLISECONDS, SECONDS, MINUTES, HOURS, DAYS or WEEKS."
 _WINDOW_FUNCTIONS = {"tumble": 3, "hop": 4, "session": 3}
 
 
@@ -229,6 +230,8 @@ class RelationReader(CallReader):
         if reading is not None:
             table.set(READING, reading)
         table.set("alias", self.alias())
+        if table.args.get("alias") and self.sees("["):
+            self.fail_here(hint="The alias stands behind the bracket: FROM stream [WINDOW …] AS alias.")
         return table
 
     def _reading(self) -> Reading | None:
@@ -271,7 +274,8 @@ class RelationReader(CallReader):
     def _window_words(self) -> StreamWindow:
         kind = self.advance().value
         if kind == "landmark":
-            self.expect("slide")
+            if not self.take("slide"):
+                self.fail_here(hint="A landmark says how often it gives a result: [LANDMARK SLIDE 1 HOUR].")
             slide, rows = self._size()
             reset = self._same_measure(rows) if self.take("reset") else None
             return StreamWindow(kind="landmark", rows=rows, slide=slide, reset=reset)
@@ -295,6 +299,8 @@ class RelationReader(CallReader):
     def _size(self) -> tuple[int, bool]:
         """A number of rows, or a length of time in microseconds; which of the two."""
         token = self.token
+        if token.kind != "number":
+            self.fail_here(hint="Write a number and a unit: 10 MINUTES, or 1000 ROWS.")
         number = self.integer()
         unit = self.token
         if self.take_any("rows", "row"):
@@ -302,7 +308,7 @@ class RelationReader(CallReader):
         else:
             factor = unit_of(unit.value) if unit.kind == "word" else None
             if factor is None:
-                self.fail_here()
+                self.fail_here(hint=_UNITS)
             self.advance()
             size, rows = number * factor, False
         if size == 0:

@@ -220,6 +220,7 @@ def test_distinct_on_keeps_the_first_row_of_each() -> None:
         ("north", "cid"), ("south", "bob"), (None, "dan"),
     ]  # fmt: skip
     assert rows("SELECT DISTINCT ON (age > 20) 'c', count(*) OVER () FROM users WHERE age = 30") == [("c", 1)]
+    assert rows("SELECT DISTINCT ON (c) 7 AS c, id FROM users ORDER BY c, id DESC") == [(7, 4)]
     assert complaint("SELECT DISTINCT ON (region) id FROM users ORDER BY id")[:2] == (
         "42P10",
         "SELECT DISTINCT ON expressions must match initial ORDER BY expressions",

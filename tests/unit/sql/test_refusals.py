@@ -74,6 +74,31 @@ HINT:   Use separate LIMIT and OFFSET clauses.""",
 ERROR:  a window is measured either in rows or in time, not in both
 LINE 1: SELECT * FROM s [WINDOW 5 ROWS SLIDE 1 MINUTE]
                                              ^""",
+    "SELECT * FROM s [WINDOW 1 MONTH]": """\
+ERROR:  syntax error at or near "MONTH"
+LINE 1: SELECT * FROM s [WINDOW 1 MONTH]
+                                  ^
+HINT:   A window is measured in ROWS, or in MILLISECONDS, SECONDS, MINUTES, HOURS, DAYS or WEEKS.""",
+    "SELECT * FROM s [WINDOW INTERVAL '10 minutes']": """\
+ERROR:  syntax error at or near "INTERVAL"
+LINE 1: SELECT * FROM s [WINDOW INTERVAL '10 minutes']
+                                ^
+HINT:   Write a number and a unit: 10 MINUTES, or 1000 ROWS.""",
+    "SELECT * FROM s [WINDOW 10]": """\
+ERROR:  syntax error at or near "]"
+LINE 1: SELECT * FROM s [WINDOW 10]
+                                  ^
+HINT:   A window is measured in ROWS, or in MILLISECONDS, SECONDS, MINUTES, HOURS, DAYS or WEEKS.""",
+    "SELECT * FROM s [LANDMARK]": """\
+ERROR:  syntax error at or near "]"
+LINE 1: SELECT * FROM s [LANDMARK]
+                                 ^
+HINT:   A landmark says how often it gives a result: [LANDMARK SLIDE 1 HOUR].""",
+    "SELECT * FROM s x [WINDOW 5 ROWS]": """\
+ERROR:  syntax error at or near "["
+LINE 1: SELECT * FROM s x [WINDOW 5 ROWS]
+                          ^
+HINT:   The alias stands behind the bracket: FROM stream [WINDOW …] AS alias.""",
 }
 
 

@@ -47,6 +47,7 @@ from midstream.plan.cut.streams import refuse
 from midstream.plan.moments import has_moment
 from midstream.plan.nodes import bare, is_constant, is_query, place_of
 from midstream.plan.typing.nodes import AggregateCall, type_of, typed
+from midstream.plan.windows import is_window_bound
 from midstream.relations.view import Derived
 from midstream.types import BIGINT, INT
 
@@ -78,7 +79,7 @@ class Grouping:
             found = [node for key in GROUP_KEYS for element in group.args.get(key) or [] for node in leaves(element)]
             return list({text_of(node): node for node in found}.values())
         if self.query.args.get("distinct") and not any(aggregates_of(bare(o)) for o in self.query.expressions):
-            found = [bare(node) for node in self.query.expressions if not is_constant(unconverted(bare(node)))]
+            found = [bare(node) for node in self.query.expressions if not _is_one_value(unconverted(bare(node)))]
             return list({text_of(node): node for node in found}.values())
         return []
 
@@ -275,6 +276,11 @@ def _placeholder(name: str, binding: Binding) -> Derived:
         (key.relation for key in binding.scans if isinstance(key.relation, Derived) and key.relation.name == name), None
     )
     return known if known is not None else Derived(name, ())
+
+
+def _is_one_value(node: Node) -> bool:
+    """Whether it is the same for all rows that are grouped."""
+    return is_constant(node) or is_window_bound(node)
 
 
 def _is_computed_interval(node: Node) -> bool:

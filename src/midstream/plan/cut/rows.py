@@ -16,10 +16,21 @@ from sqlglot import exp
 from midstream.plan.bound import BoundQuery, Output, seal
 from midstream.plan.context import Binding, ScanKey
 from midstream.plan.cut.along_keys import join_along_keys
-from midstream.plan.cut.build import Node, both, derived, digest, select, stored_column, text_of
+from midstream.plan.cut.build import (
+    GREATER,
+    Node,
+    both,
+    call,
+    count_of_rows,
+    derived,
+    digest,
+    number,
+    select,
+    stored_column,
+    text_of,
+)
 from midstream.plan.cut.rewriting import is_scalar, unconverted
 from midstream.plan.cut.streams import Status, Streams, items_of, refuse, rename_aliases, with_fresh_aliases
-from midstream.plan.cut.windowed import drop_bounds
 from midstream.plan.moments import has_moment, moments_in
 from midstream.plan.nodes import (
     bare,
@@ -60,6 +71,20 @@ class RowPart:
 
 def take_rows(binding: Binding, streams: Streams, query: exp.Select) -> RowPart:
     """Takes FROM, joins and WHERE off a grouping query, which then has only what stands above."""
+    filters, late = settle_conditions(binding, streams, query)
+    query.set("where", None)
+    join_along_keys(streams, query, filters, late)
+    statics = _take_statics(binding, streams, query, filters, late)
+    source = exp.Select(joins=query.args.get("joins") or [])
+    source.set("from_", query.args["from_"])
+    query.set("from_", None)
+    query.set("joins", None)
+    return RowPart(source, filters, late, statics)
+
+
+def settle_conditions(binding: Binding, streams: Streams, query: exp.Select) -> tuple[list[Node], list[Node]]:
+    """Brings what stands below a grouping into one form. Returns the conditions on rows as they come, and those that
+    wait for the moment of reading; raises where something else would have to."""
     write_out_ctes(binding, query)
     while _flatten_once(streams, query):
         pass
@@ -81,14 +106,7 @@ def take_rows(binding: Binding, streams: Streams, query: exp.Select) -> RowPart:
                 _outer_column(part, own),
                 hint="Put the condition into WHERE.",
             )
-    query.set("where", None)
-    join_along_keys(streams, query, filters, late)
-    statics = _take_statics(binding, streams, query, filters, late)
-    source = exp.Select(joins=query.args.get("joins") or [])
-    source.set("from_", query.args["from_"])
-    query.set("from_", None)
-    query.set("joins", None)
-    return RowPart(source, filters, late, statics)
+    return filters, late
 
 
 def own_aliases(part: RowPart) -> set[str]:
@@ -136,19 +154,21 @@ def _refuse_query_in_late(node: Node) -> None:
 
 
 def _refuse_moments(streams: Streams, query: exp.Select) -> None:
-    """now() may stand in WHERE of the grouping, where it is asked when the view is read, and above the grouping."""
+    """now() may stand in WHERE of the grouping, where it is asked when the view is read, and above the grouping. A key
+    that is a bound of the window groups nothing."""
     from midstream.plan.cut.build import aggregates_of
 
     parts: list[Node] = [*items_of(query)]
     parts += [join.args["on"] for join in query.args.get("joins") or [] if join.args.get("on")]
-    parts += [query.args["group"]] if query.args.get("group") else []
     parts += [call for node in query.expressions for call in aggregates_of(bare(node))]
     if query.args.get("having"):
         parts += aggregates_of(query.args["having"].this)
-    if query.args.get("distinct") and not query.args.get("group"):
-        parts += list(query.expressions)
+    keys = [query.args["group"]] if query.args.get("group") else []
+    if query.args.get("distinct") and not keys:
+        keys = list(query.expressions)
+    parts += [key for key in keys if not is_window_bound(unconverted(bare(key)))]
     for part in parts:
-        moment = next(moments_in(part), None) if not is_window_bound(unconverted(bare(part))) else None
+        moment = next(moments_in(part), None)
         if moment is not None:
             name, table = streams.name(query)
             raise refuse(
@@ -157,6 +177,23 @@ def _refuse_moments(streams: Streams, query: exp.Select) -> None:
                 detail="now(), current_date, current_week() and current_scn() change, and the rows are gone by then.",
                 hint="Put a condition on the moment into WHERE of the grouping query itself.",
             )
+
+
+def drop_bounds(query: exp.Select) -> None:
+    """GROUP BY window_start groups nothing, since it is one; but it gives no row for an empty window."""
+    group = query.args.get("group")
+    if group is None:
+        return
+    keys = group.args.get("expressions") or []
+    left = [key for key in keys if not is_window_bound(unconverted(key))]
+    if len(left) == len(keys):
+        return
+    group.set("expressions", left)
+    if not left and not any(group.args.get(key) for key in ("grouping_sets", "rollup", "cube")):
+        query.set("group", None)
+        before = conjuncts(query.args["having"].this) if query.args.get("having") else []
+        there = call(GREATER, count_of_rows(), number(0))
+        query.set("having", exp.Having(this=both([there, *before])))
 
 
 # --- one form ----------------------------------------------------------------------------------------

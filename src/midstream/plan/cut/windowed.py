@@ -8,7 +8,7 @@ that conditions on them alone let go at once.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -18,23 +18,20 @@ from midstream.plan.context import Binding
 from midstream.plan.cut.aggregates import kept, valued
 from midstream.plan.cut.build import (
     AT_LEAST,
-    GREATER,
     LESS,
     Node,
     aggregates_of,
     both,
     call,
-    count_of_rows,
-    number,
     output,
     plain_column,
 )
-from midstream.plan.cut.rewriting import unconverted
+from midstream.plan.cut.rows import drop_bounds, settle_conditions
 from midstream.plan.cut.streams import Streams, check_rows, is_grouping, mark_tested
 from midstream.plan.moments import has_moment, moment_of, moments_in, rename_moment
 from midstream.plan.nodes import bare, conjuncts, is_query
 from midstream.plan.typing.nodes import Call, typed
-from midstream.plan.windows import WINDOWED, bound_literal, is_window_bound, pair_moment
+from midstream.plan.windows import WINDOWED, bound_literal, pair_moment
 from midstream.relations.window import PLACE, SLOT
 from midstream.types import BIGINT
 
@@ -49,7 +46,7 @@ def settle_windows(
     absorbed: set[int] = set()
     for query in [query for query in tree.find_all(exp.Select) if is_grouping(query)]:
         items = list(_windowed(query))
-        if items and not keep_rows and _can_absorb(streams, query, items):
+        if items and not keep_rows and _can_absorb(binding, streams, query, items):
             absorbed |= {id(item) for item in items}
             for union in _unions_below(query, items):
                 _lift_slots(union)
@@ -112,23 +109,6 @@ class RowPairs:
 _LEAST = "least(comparable, ...)"
 
 
-def drop_bounds(query: exp.Select) -> None:
-    """GROUP BY window_start groups nothing, since it is one; but it gives no row for an empty window."""
-    group = query.args.get("group")
-    if group is None:
-        return
-    keys = group.args.get("expressions") or []
-    left = [key for key in keys if not is_window_bound(unconverted(key))]
-    if len(left) == len(keys):
-        return
-    group.set("expressions", left)
-    if not left and not any(group.args.get(key) for key in ("grouping_sets", "rollup", "cube")):
-        query.set("group", None)
-        before = conjuncts(query.args["having"].this) if query.args.get("having") else []
-        there = call(GREATER, count_of_rows(), number(0))
-        query.set("having", exp.Having(this=both([there, *before])))
-
-
 def _windowed(query: exp.Select) -> Iterator[exp.Subquery]:
     """The windowed streams whose rows a grouping query groups: those with no other grouping in between."""
     for item in query.find_all(exp.Subquery):
@@ -157,7 +137,7 @@ def _grouping_of(item: Node) -> exp.Select | None:
     return None
 
 
-def _can_absorb(streams: Streams, query: exp.Select, items: list[exp.Subquery]) -> bool:
+def _can_absorb(binding: Binding, streams: Streams, query: exp.Select, items: list[exp.Subquery]) -> bool:
     keys = [streams.key_of(table) for item in items for table in item.find_all(exp.Table)]
     raw = [table for table in streams.raw_tables(query) if (key := streams.key_of(table)) and key not in keys]
     if raw or len({item.meta[WINDOWED] for item in items}) > 1:
@@ -167,47 +147,18 @@ def _can_absorb(streams: Streams, query: exp.Select, items: list[exp.Subquery]) 
     calls = [found for node in _outputs(query) for found in aggregates_of(node)]
     if any(kept(found, None) is None and valued(found, None) is None for found in calls):
         return False
-    if _has_moments_below(query, calls):
+    by = [query.args["group"]] if query.args.get("group") else query.expressions if query.args.get("distinct") else []
+    if any(is_query(part) for node in by for part in node.walk()):
+        return False
+    own = {alias.name for alias in query.find_all(exp.TableAlias)}
+    if any(column.table not in own for found in calls for column in found.find_all(exp.Column)):
         return False
     try:
         check_rows(streams, query.copy(), is_top=True)
+        settle_conditions(binding, streams, _lifted(query))
     except Unsupported:
         return False
     return True
-
-
-def _has_moments_below(query: exp.Select, calls: Sequence[Node]) -> bool:
-    """Whether a moment is asked for with each row: in an aggregate, a key or an outer join, also by a name that a
-    subquery gave it. A key that is a bound of the window and nothing else groups nothing."""
-    meant = _moments_of_names(query)
-    asked = [*calls, *(join.args["on"] for join in query.args.get("joins") or [] if join.args.get("side"))]
-    group = query.args.get("group")
-    keys = list(group.args.get("expressions") or []) if group is not None else []
-    if group is not None:
-        asked += [node for kind in ("grouping_sets", "rollup", "cube") for node in group.args.get(kind) or []]
-    elif query.args.get("distinct"):
-        keys = [bare(node) for node in query.expressions]
-    asked += [key for key in keys if not is_window_bound(unconverted(_written_out(key, meant)))]
-    return any(has_moment(_written_out(node, meant)) for node in asked)
-
-
-def _moments_of_names(query: exp.Select) -> dict[tuple[str, str], Node]:
-    """What stands for a moment below a query, by the alias and the column of a subquery."""
-    found: dict[tuple[str, str], Node] = {}
-    for item in reversed(list(query.find_all(exp.Subquery))):
-        if isinstance(item.this, exp.Select) and item.alias:
-            meant = {node.alias_or_name: _written_out(bare(node), found) for node in item.this.expressions}
-            found |= {(item.alias, name): node for name, node in meant.items() if has_moment(node)}
-    return found
-
-
-def _written_out(node: Node, meant: Mapping[tuple[str, str], Node]) -> Node:
-    copy = exp.Paren(this=node.copy())
-    for column in list(copy.find_all(exp.Column)):
-        if (column.table, column.name) in meant:
-            column.replace(meant[column.table, column.name].copy())
-    written: Node = copy.this
-    return written
 
 
 # --- UNION ALL below a grouping ----------------------------------------------------------------------
@@ -256,6 +207,13 @@ def _branches(query: Node) -> Iterator[Node]:
 def _is_in_session(item: exp.Subquery) -> bool:
     """Sessions have conditions on keys, too."""
     return len(list(moments_in(item.this))) != 2
+
+
+def _lifted(query: exp.Select) -> exp.Select:
+    copy = query.copy()
+    for union in _unions_below(copy, list(_windowed(copy))):
+        _lift_slots(union)
+    return copy
 
 
 def _lift_slots(union: exp.Subquery) -> None:
