@@ -169,6 +169,12 @@ def test_what_spark_raises(failure: Exception, kind: type[Exception], sqlstate: 
     assert (type(error), error.sqlstate) == (kind, sqlstate)
 
 
+def test_a_sum_that_overflows_names_the_type_and_not_the_addition(engine: SparkEngine) -> None:
+    most = f"CAST({'9' * 38} AS DECIMAL(38, 0))"
+    with pytest.raises(DataError, match="numeric out of range"):
+        engine.run("duckdb", [Piece(f"SELECT sum(n) AS n FROM (SELECT {most} AS n FROM range(2) AS r(i)) AS s")])
+
+
 def test_what_arrow_hands_on_of_duckdb() -> None:
     assert type(from_task(OSError("INTERRUPT Error: Interrupted!"))) is Cancelled
     assert type(from_task(OSError("Invalid IPC stream"))) is StorageError

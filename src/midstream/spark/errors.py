@@ -147,6 +147,7 @@ _DUCKDB_TEXTS: tuple[tuple[re.Pattern[str], Maker], ...] = tuple(
         (r"could not cast value (?P<value>\S+) to (?P<type>DECIMAL\(\d+, ?\d+\))", _numeric_overflow),
         (r"out of range for the destination type (?P<type>[A-Z0-9_]+(?:\([\d, ]+\))?)", _out_of_range),
         (r"overflow in \S+ of -?\d", _data("22003", "value out of range")),
+        (r"overflow in (?P<type>HUGEINT) \w+", _overflow),
         (r"overflow in \S+(?: of| cast)? ?(?P<type>[A-Z]+\d*(?:\([\d, ]+\))?)", _overflow),
         (
             r"date field value out of range: \"(?P<value>.*?)\"",
