@@ -20,7 +20,7 @@ from midstream.errors import (
 )
 from midstream.maintenance.engine import Kernel, Piece
 from midstream.spark.engine import SparkEngine
-from midstream.spark.errors import from_duckdb, from_file_system, from_spark, named_by_text
+from midstream.spark.errors import from_duckdb, from_file_system, from_spark, from_task, named_by_text
 
 
 @pytest.mark.parametrize(
@@ -64,6 +64,23 @@ def test_spark_does_not_say_which_type_overflowed(engine: SparkEngine) -> None:
     with pytest.raises(DataError, match="value out of range") as raised:
         ask(engine, "spark", "SELECT 9223372036854775807 * 2 AS n")
     assert raised.value.sqlstate == "22003"
+
+
+@pytest.mark.parametrize(
+    ("value", "sqlstate", "message"),
+    [
+        ("1 // (i - 400000)", "22012", "division by zero"),
+        ("CAST(CASE WHEN i = 400000 THEN 'z' ELSE '1' END AS INTEGER)", "22P02", None),
+        ("CAST(CASE WHEN i = 400000 THEN 1e10 ELSE 1 END AS INTEGER)", "22003", "int out of range"),
+    ],
+)
+def test_a_row_that_fails_behind_many_good_ones_says_the_same(
+    engine: SparkEngine, value: str, sqlstate: str, message: str | None
+) -> None:
+    """DuckDB has handed out the first rows by then, and Arrow tells of the failure."""
+    with pytest.raises(DataError, match=message) as raised:
+        engine.run("duckdb", [Piece(f"SELECT {value} AS n FROM range(500000) AS r(i)")])
+    assert raised.value.sqlstate == sqlstate
 
 
 def test_a_fault_of_ours_says_what_the_engine_said(engine: SparkEngine, kernel: Kernel) -> None:
@@ -150,6 +167,17 @@ def test_what_duckdb_raises(failure: Exception, kind: type[Exception], sqlstate:
 def test_what_spark_raises(failure: Exception, kind: type[Exception], sqlstate: str) -> None:
     error = from_spark(failure)
     assert (type(error), error.sqlstate) == (kind, sqlstate)
+
+
+def test_a_sum_that_overflows_names_the_type_and_not_the_addition(engine: SparkEngine) -> None:
+    most = f"CAST({'9' * 38} AS DECIMAL(38, 0))"
+    with pytest.raises(DataError, match="numeric out of range"):
+        engine.run("duckdb", [Piece(f"SELECT sum(n) AS n FROM (SELECT {most} AS n FROM range(2) AS r(i)) AS s")])
+
+
+def test_what_arrow_hands_on_of_duckdb() -> None:
+    assert type(from_task(OSError("INTERRUPT Error: Interrupted!"))) is Cancelled
+    assert type(from_task(OSError("Invalid IPC stream"))) is StorageError
 
 
 def test_a_dead_spark_says_what_to_do() -> None:

@@ -15,7 +15,7 @@ from asking import refusal
 
 pytestmark = pytest.mark.spark
 SETUP = """
-CREATE STREAM posts (uid bigint, score int, week int, at timestamp, tags text[]);
+CREATE STREAM posts (uid bigint, score int, week int, at timestamp, tags text[], life interval);
 CREATE STREAM likes (uid bigint, by_uid bigint);
 CREATE TABLE users (uid bigint, region text);
 INSERT INTO users VALUES (1, 'north'), (2, 'south');
@@ -103,6 +103,10 @@ NOT_DETERMINISTIC = [
         "random",
     ),
 ]
+INTERVALS = [
+    Refused("SELECT count(*) AS n FROM posts WHERE at > now() - life", "condition on the moment", "life"),
+    Refused("SELECT count(*) AS n FROM posts WHERE now() - at < 2 * life", "condition on the moment", "life"),
+]
 RECURSIVE = [
     Refused(
         "WITH RECURSIVE r AS (SELECT uid FROM posts UNION SELECT uid + 1 FROM r) SELECT count(*) AS n FROM r",
@@ -117,6 +121,7 @@ REFUSED = {
     "sorted below": SORTED_BELOW,
     "no merge": NO_MERGE,
     "not deterministic": NOT_DETERMINISTIC,
+    "intervals": INTERVALS,
     "recursive": RECURSIVE,
 }
 WAYS = ["CREATE CONTINUOUS VIEW v AS ", "CREATE OR REPLACE VIEW readers AS ", "EXPLAIN CREATE VIEW v AS "]
@@ -163,7 +168,7 @@ def points_at(sql: str, position: tuple[int, int], text: str) -> bool:
 
 
 def test_rules_have_texts_of_their_own(shop: Any) -> None:
-    """Seven rules, seven messages."""
+    """Eight rules, eight messages."""
     messages = {rule: refusal(shop, f"CREATE VIEW v AS {cases[0].query}").message for rule, cases in REFUSED.items()}
     details = {rule: refusal(shop, f"CREATE VIEW v AS {cases[0].query}").detail for rule, cases in REFUSED.items()}
     assert len({(messages[rule], details[rule]) for rule in REFUSED}) == len(REFUSED)

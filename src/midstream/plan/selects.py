@@ -27,6 +27,7 @@ from midstream.plan.nodes import (
     column,
     derived,
     is_constant,
+    keep_place,
     name_of,
     named,
     outside_subqueries,
@@ -152,7 +153,7 @@ def _bind_item(binding: Binding, node: exp.Expression, scope: Scope) -> list[tup
     if isinstance(node, exp.Column) and isinstance(node.this, exp.Star):
         source = find_source(name_of(node.args["table"]), scope, node)
         _note_star(binding, node, [source.written(c.name) for c in source.columns])
-        return [(c.name, source.column(c.kernel_name)) for c in source.columns]
+        return [(c.name, keep_place(source.column(c.kernel_name), node)) for c in source.columns]
     name = output_name(node)
     output = bind_expression(binding, bare(node), scope)
     if isinstance(output, exp.Tuple):
@@ -165,7 +166,7 @@ def _expand_star(binding: Binding, star: exp.Star, namespace: Namespace) -> list
     if not namespace.all_sources:
         raise SqlSyntaxError("SELECT * with no tables specified is not valid", position=place_of(star))
     _note_star(binding, star, [namespace.written(visible) for visible in namespace.columns])
-    return [(visible.name, visible.node.copy()) for visible in namespace.columns]
+    return [(visible.name, keep_place(visible.node.copy(), star)) for visible in namespace.columns]
 
 
 def _note_star(binding: Binding, star: exp.Expression, written: list[str | None]) -> None:

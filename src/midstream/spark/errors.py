@@ -147,6 +147,7 @@ _DUCKDB_TEXTS: tuple[tuple[re.Pattern[str], Maker], ...] = tuple(
         (r"could not cast value (?P<value>\S+) to (?P<type>DECIMAL\(\d+, ?\d+\))", _numeric_overflow),
         (r"out of range for the destination type (?P<type>[A-Z0-9_]+(?:\([\d, ]+\))?)", _out_of_range),
         (r"overflow in \S+ of -?\d", _data("22003", "value out of range")),
+        (r"overflow in (?P<type>HUGEINT) \w+", _overflow),
         (r"overflow in \S+(?: of| cast)? ?(?P<type>[A-Z]+\d*(?:\([\d, ]+\))?)", _overflow),
         (
             r"date field value out of range: \"(?P<value>.*?)\"",
@@ -222,19 +223,23 @@ def _csv_reason(why: str) -> str:
     return _first_line(why)
 
 
+_DUCKDB_KIND = re.compile(r"(?P<name>[A-Z][A-Za-z ]*) Error: ")
+
+
 def from_duckdb(failure: BaseException) -> Error:
-    """What DuckDB raised inside a task."""
+    """What DuckDB raised inside a task. Its kind is read from the text, which is all that a stream of rows hands on."""
     text = str(failure)
-    kind = type(failure).__name__
-    if kind == "InterruptException":
+    kind = _DUCKDB_KIND.match(text)
+    name = kind["name"] if kind is not None else None
+    if name == "INTERRUPT":
         return Cancelled("the statement was cancelled")
     known = named_by_text(text) or bad_text_file(text) or _by_text(text, _DUCKDB_TEXTS)
     if known is not None:
         return known
-    if kind in ("IOException", "HTTPException"):
+    if name in ("IO", "HTTP"):
         return _input_output(text)
-    if kind in ("ConversionException", "OutOfRangeException"):
-        return DataError(_first_line(text).split(": ", 1)[-1], sqlstate="22P02" if kind[0] == "C" else "22003")
+    if name in ("Conversion", "Out of Range"):
+        return DataError(_first_line(text).split(": ", 1)[-1], sqlstate="22P02" if name == "Conversion" else "22003")
     return InternalError("the DuckDB kernel could not run its SQL", detail=text)
 
 
@@ -248,11 +253,16 @@ def from_task(failure: BaseException) -> Error:
         return failure
     if isinstance(failure, MemoryError | pa.ArrowMemoryError):
         return OutOfResources("out of memory", detail=str(failure), hint=_MEMORY_HINT, sqlstate="53200")
+    if type(failure).__module__ in ("duckdb", "_duckdb") or _failed_in_a_stream(failure):
+        return from_duckdb(failure)
     if isinstance(failure, OSError):
         return from_file_system(failure)
-    if type(failure).__module__ in ("duckdb", "_duckdb"):
-        return from_duckdb(failure)
     return InternalError("a task failed", detail=f"{type(failure).__name__}: {failure}")
+
+
+def _failed_in_a_stream(failure: BaseException) -> bool:
+    """Where DuckDB fails after its first rows, Arrow raises an OSError with DuckDB's text and no number."""
+    return isinstance(failure, OSError) and failure.errno is None and _DUCKDB_KIND.match(str(failure)) is not None
 
 
 def from_file_system(failure: OSError) -> Error:

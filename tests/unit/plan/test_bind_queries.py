@@ -27,6 +27,16 @@ from midstream.plan import explain_query
             (1, 18),
         ),
         (
+            "SELECT count(*), * FROM users",
+            'column "users.id" must appear in the GROUP BY clause or be used in an aggregate function',
+            (1, 18),
+        ),
+        (
+            "SELECT region, u.* FROM users u GROUP BY region",
+            'column "u.id" must appear in the GROUP BY clause or be used in an aggregate function',
+            (1, 16),
+        ),
+        (
             "SELECT region FROM users GROUP BY region HAVING age > 1",
             'column "users.age" must appear in the GROUP BY clause or be used in an aggregate function',
             (1, 49),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -45,7 +46,7 @@ from midstream.plan.cut.rewriting import (
 from midstream.plan.cut.rows import RowPart, own_aliases
 from midstream.plan.cut.streams import refuse
 from midstream.plan.moments import has_moment
-from midstream.plan.nodes import bare, is_constant, is_query, place_of
+from midstream.plan.nodes import bare, is_constant, is_query, keep_place, place_of
 from midstream.plan.typing.nodes import AggregateCall, type_of, typed
 from midstream.plan.windows import is_window_bound
 from midstream.relations.view import Derived
@@ -102,11 +103,11 @@ class Grouping:
         """A late condition over hidden keys: whatever of it comes from the row alone is one. Of an interval that is
         computed, what it is computed from: equal intervals may be written in different ways."""
         if not has_moment(node) and self._is_of_row(node) and not _is_computed_interval(node):
-            key = self.key(node)
+            key = replace(self.key(node), is_hidden=True)
             if key not in self.hidden:
                 self.hidden.append(key)
             return plain_column(STATE_ALIAS, key.name, key.type)
-        return with_parts(node, self._hoisted)
+        return with_parts(node, lambda part: self._hoisted(part if place_of(part) else keep_place(part, node)))
 
     def _is_of_row(self, node: Node) -> bool:
         tables = {column.table for column in node.find_all(exp.Column)}

@@ -26,6 +26,8 @@ class Key:
 
     name: str
     node: Node = field(compare=False)
+    is_hidden: bool = field(default=False, compare=False)
+    """Whether a condition on the moment asks for it, and not the query."""
 
     @property
     def type(self) -> Type:

@@ -306,6 +306,14 @@ def _selected(source: exp.Select) -> exp.Select:
 def _refuse_interval(key: Key) -> None:
     """Rows that are told apart by their place are never taken for equal, whatever their intervals."""
     if key.type.name == "interval" or (key.type.element is not None and key.type.element.name == "interval"):
+        if key.is_hidden:
+            raise refuse(
+                "a condition on the moment of reading cannot be kept by an interval",
+                key.node,
+                detail="What a row contributes to it becomes a key of the state, and equal intervals may be written in "
+                "different ways.",
+                hint="Let the row contribute a time: ts + duration > now() rather than ts > now() - duration.",
+            )
         raise refuse(
             "a stream cannot be grouped by an interval",
             key.node,
