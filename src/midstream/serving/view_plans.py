@@ -102,7 +102,10 @@ def _maintenance_lines(maintenance: str, plan: ViewPlan, trial: Trial | None = N
     if maintenance == "incremental":
         why = "as the view says"
     elif len(plan.windows) == 1:
-        why = "which took less time than evaluating anew whenever that was measured, for windows of one stream"
+        why = (
+            "since no row of one stream needs to be kept for it, and evaluating anew took as long for small windows and "
+            "longer for large ones"
+        )
     return [f"Maintenance: incremental, {why}: each row is absorbed once"]
 
 
