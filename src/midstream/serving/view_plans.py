@@ -103,8 +103,8 @@ def _maintenance_lines(maintenance: str, plan: ViewPlan, trial: Trial | None = N
         why = "as the view says"
     elif len(plan.windows) == 1:
         why = (
-            "since no row of one stream needs to be kept for it, and evaluating anew took as long for small windows and "
-            "longer for large ones"
+            "since no row of one stream needs to be kept for it, and evaluating anew took as long for small windows "
+            "and longer for large ones"
         )
     return [f"Maintenance: incremental, {why}: each row is absorbed once"]
 
