@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from engine_pieces import ask, rows
 
+from asking import wait_for
 from midstream.errors import Cancelled, Closed, EngineError, InvalidParameter, OutOfResources
 from midstream.maintenance.engine import Cancellation, Kernel, Piece, WriteParquet
 from midstream.plan.render import SPARK_SETTINGS
@@ -30,13 +31,6 @@ ENDLESS = {
     "spark": "SELECT count(*) AS n FROM range(0, 1000000000000, 1, 2) WHERE id % 7 = 3",
 }
 PATIENCE = 60.0
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    give_up_at = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < give_up_at, "it never happened"
-        time.sleep(0.02)
 
 
 @pytest.fixture
@@ -62,7 +56,7 @@ def test_a_job_whose_worker_is_killed_answers_once(
     killed: list[int] = []
 
     def kill() -> None:
-        wait_until(lambda: are_busy(before))
+        wait_for(lambda: are_busy(before))
         for pid in workers():
             os.kill(pid, signal.SIGKILL)
             killed.append(pid)
@@ -92,19 +86,19 @@ def test_cancelling_stops_that_job_and_no_other(
             caught.append(error)
 
     running = in_background(run)
-    wait_until(lambda: any(job.label == "endless" and job.tasks > 0 for job in engine.progress()))
+    wait_for(lambda: any(job.label == "endless" and job.tasks > 0 for job in engine.progress()))
     assert rows(ask(engine, kernel, "SELECT 7 AS n")) == [(7,)]
     stop.cancel()
     running.join(PATIENCE)
     assert isinstance(caught[0], Cancelled) and caught[0].sqlstate == "57014"
-    wait_until(lambda: not engine.progress())
+    wait_for(lambda: not engine.progress())
     assert rows(ask(engine, kernel, "SELECT 8 AS n")) == [(8,)]
 
 
 def test_a_cancelled_query_stops_computing(engine: SparkEngine) -> None:
     stop = Cancellation()
     before = cpu_seconds()
-    threading.Thread(target=lambda: (wait_until(lambda: are_busy(before)), stop.cancel())).start()
+    threading.Thread(target=lambda: (wait_for(lambda: are_busy(before)), stop.cancel())).start()
     with pytest.raises(Cancelled):
         engine.run("duckdb", [Piece(ENDLESS["duckdb"])], cancellation=stop)
 
@@ -113,7 +107,7 @@ def test_a_cancelled_query_stops_computing(engine: SparkEngine) -> None:
         time.sleep(0.5)
         return not are_busy(before)
 
-    wait_until(is_idle)
+    wait_for(is_idle)
 
 
 def test_a_cancellation_that_came_before_stops_at_once(engine: SparkEngine) -> None:
@@ -185,7 +179,7 @@ def test_closing_ends_what_runs(engine: SparkEngine, tmp_path: Path) -> None:
 
     running = threading.Thread(target=run)
     running.start()
-    wait_until(lambda: any(job.tasks > 0 for job in other.progress()))
+    wait_for(lambda: any(job.tasks > 0 for job in other.progress()))
     other.close()
     running.join(PATIENCE)
     assert isinstance(caught[0], Closed | Cancelled)

@@ -24,17 +24,8 @@ from typing import Any
 import psycopg
 from choices import Choices
 from psycopg.rows import dict_row
-from random_changes import (
-    ChangingTable,
-    DeltaQueryMaker,
-    Growing,
-    GrowthMaker,
-    ShapedQuery,
-    TransactionMaker,
-    alteration,
-    awkward_schema,
-    random_schema,
-)
+from random_changes import DeltaQueryMaker, Growing, GrowthMaker, ShapedQuery
+from random_transactions import ChangingTable, TransactionMaker, alteration, awkward_schema, random_schema
 
 import midstream
 from asking import scn_now

@@ -20,15 +20,8 @@ import duckdb
 import pytest
 from choices import Choices
 from query_world import MODES, ON_COMMIT, Difference, QueryWorld, Rows, Watched, multiset, told_apart
-from random_changes import (
-    SHAPES,
-    WINDOWED,
-    DeltaQueryMaker,
-    Growing,
-    TransactionMaker,
-    random_schema,
-    window_query,
-)
+from random_changes import SHAPES, WINDOWED, DeltaQueryMaker, Growing, window_query
+from random_transactions import TransactionMaker, random_schema
 
 import midstream
 from asking import in_threads

@@ -7,7 +7,8 @@ from random import Random
 import pytest
 from choices import Choices
 from random_changes import SHAPES as RANDOM_SHAPES
-from random_changes import ChangingTable, DeltaQueryMaker, Field
+from random_changes import DeltaQueryMaker
+from random_transactions import ChangingTable, Field
 from tests.laws.difference_world import CONTEXT, SHAPES, TABLES, Image, Judge, Schema, Shop, changed_between
 
 from midstream.plan.difference import KEPT, NEWER, Changed, Difference, bind_backing, bind_difference

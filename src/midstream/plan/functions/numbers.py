@@ -7,9 +7,9 @@ result's type: numeric(10,2) / numeric(10,2) is numeric(23,13). Floating-point o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from midstream.kernels import Kernel
+from midstream.kernels import Kernel, kernel_type
 from midstream.plan.functions.casts import plain_cast
 from midstream.plan.functions.model import (
     FLOATS,
@@ -24,7 +24,7 @@ from midstream.plan.functions.model import (
     numeric_digits,
 )
 from midstream.plan.functions.raising import raise_error
-from midstream.types import MAX_PRECISION, NUMERIC, Type
+from midstream.types import MAX_PRECISION, NUMERIC, Type, parse_type
 
 
 def _sum_type(types: Sequence[Type]) -> Type:
@@ -79,8 +79,7 @@ def exact_quotient(dividend: Operand, divisor: Operand, result: Type) -> str:
     else:
         # A quotient has at least as many places as its dividend.
         unscaled = _long_division(dividend.text, divisor.text, scale + s2 - s1)
-    unit = f"CAST('0.{'0' * (scale - 1)}1' AS DECIMAL({min(scale + 1, 38)}, {scale}))" if scale else "1"
-    return f"CAST(CAST({unscaled} AS DECIMAL(38, 0)) * {unit} AS DECIMAL({precision}, {scale}))"
+    return f"CAST(CAST({unscaled} AS DECIMAL(38, 0)) * {_unit(scale)} AS DECIMAL({precision}, {scale}))"
 
 
 def _unscaled(operand: Operand, shift: int) -> str:
@@ -367,15 +366,17 @@ def _rounding() -> list[Function]:
             spark=_cast_result("round({0}, 0)", "spark"),
             examples=[f"round({x})" for x in ("2.5", "3.5", "(-2.5)", "0.4", "99.9", "NULL::numeric(4,1)")],
         ),
-        function(
-            "round(numeric, int) -> numeric",
-            result=_rounded_type,
-            by_constants=_rounded_to_places,
-            duckdb=_round_places("duckdb"),
-            spark=_round_places("spark"),
-            examples=["round(2.345, 2)", "round(99.95, 1)", "round(9.99, 0)", "round(-2.345, 2)"]
-            + ["round(1234.5, -2)", "round(1.5, 5)", "round(2.5, 0)"],
-        ),
+        *[
+            function(
+                f"{name}(numeric, int) -> numeric",
+                result=_rounded_type,
+                by_constants=_rounded_to_places,
+                duckdb=_to_places("duckdb", made),
+                spark=_to_places("spark", made),
+                examples=[f"{name}({example})" for example in _TO_PLACES],
+            )
+            for name, made in (("round", _rounded), ("trunc", _cut))
+        ],
         function(
             "trunc(double precision) -> double precision",
             duckdb="trunc({0})",
@@ -389,15 +390,6 @@ def _rounding() -> list[Function]:
             spark=_cast_result("CASE WHEN {0} < 0 THEN ceil({0}) ELSE floor({0}) END", "spark"),
             examples=["trunc(2.7)", "trunc(-2.7)", "trunc(NULL::numeric(4,1))"],
         ),
-        function(
-            "trunc(numeric, int) -> numeric",
-            result=_rounded_type,
-            by_constants=_rounded_to_places,
-            duckdb=_cut_places("duckdb"),
-            spark=_cut_places("spark"),
-            examples=["trunc(2.789, 2)", "trunc(-2.789, 1)", "trunc(9.99, 0)", "trunc(1.5, 5)"]
-            + ["trunc(NULL::numeric(4,1), 0)", "trunc(12345678901234567890.129, 2)"],
-        ),
     ]
     return functions
 
@@ -407,7 +399,16 @@ def _big_double(name: str) -> Template:
     return "CASE WHEN abs({0}) < 9007199254740992D THEN double(" + name + "({0})) ELSE {0} END"
 
 
-def _round_places(kernel: Kernel) -> Template:
+_TO_PLACES = ("2.345, 2", "99.95, 1", "9.99, 0", "-2.345, 2", "-2.789, 1", "1234.5, -2", "1.5, 5", "2.5, 0") + (
+    "NULL::numeric(4,1), 0",
+    "12345678901234567890.129, 2",
+    "(-9999999999999999999999999999999999.9999)::numeric(38,4), 3",
+)
+
+
+def _to_places(kernel: Kernel, made: Callable[[Operand, int], str]) -> Template:
+    """A number with so many places; one that has no more stays as it is."""
+
     def text(operands: Sequence[Operand], result: Type) -> str:
         value, places = operands
         if places.literal is None:
@@ -415,31 +416,25 @@ def _round_places(kernel: Kernel) -> Template:
         kept = min(int(places.literal), numeric_digits(value.type)[1])
         if kernel == "duckdb" and kept < 0:
             raise KernelRefuses("DuckDB does not round numerics left of the point")
-        return plain_cast(f"round({value.text}, {kept})", result, kernel)
+        return plain_cast(made(value, kept), result, kernel)
 
     return text
 
 
-def _cut_places(kernel: Kernel) -> Template:
+def _rounded(value: Operand, places: int) -> str:
+    return f"round({value.text}, {places})"
+
+
+def _cut(value: Operand, places: int) -> str:
     """What stands behind the last place is the remainder by that place's unit, and has the number's sign."""
-
-    def text(operands: Sequence[Operand], result: Type) -> str:
-        value, places = operands
-        if places.literal is None:
-            raise KernelRefuses("the number of places must be a constant")
-        kept, scale = int(places.literal), numeric_digits(value.type)[1]
-        if kept < 0:
-            raise KernelRefuses("numerics are not cut left of the point")
-        if kept >= scale:
-            return plain_cast(value.text, result, kernel)
-        rest = f"({value.text} % CAST('{_unit(kept)}' AS DECIMAL({kept + 1}, {kept})))"
-        return plain_cast(f"({value.text} - {rest})", result, kernel)
-
-    return text
+    return f"({value.text} - {value.text} % {_unit(places)})"
 
 
 def _unit(places: int) -> str:
-    return f"0.{'0' * (places - 1)}1" if places else "1"
+    """One of the last of so many places."""
+    if places <= 0:
+        return "1" + "0" * -places
+    return f"CAST('0.{'0' * (places - 1)}1' AS DECIMAL({min(places + 1, 38)}, {places}))"
 
 
 def _mathematics() -> list[Function]:
@@ -587,16 +582,12 @@ _POWER_DUCKDB, _POWER_SPARK = _power("duckdb"), _power("spark")
 
 
 def _divisors() -> list[Function]:
-    """Spark has neither."""
-    pairs = ("12, 18", "(-12), 18", "0, 5", "0, 0", "7, NULL")
     return [
         function(
             f"{name}({kind}, {kind}) -> {kind}",
-            duckdb=f"CAST({name}({{0}}, {{1}}) AS {{type}})".replace(
-                "{type}", "INTEGER" if kind == "int" else "BIGINT"
-            ),
+            duckdb=f"CAST({name}({{0}}, {{1}}) AS {kernel_type(parse_type(kind), 'duckdb')})",
             spark=Refusal("Spark has no such function"),
-            examples=[f"{name}({pair})" if kind == "int" else f"{name}({pair}::bigint)" for pair in pairs],
+            examples=[f"{name}({a}::{kind}, {b})" for a, b in ((12, 18), ("(-12)", 18), (0, 5), (0, 0), (7, "NULL"))],
         )
         for name in ("gcd", "lcm")
         for kind in ("int", "bigint")
